@@ -1,0 +1,45 @@
+"""Every error that kernellab raises: one sentence that says who, which rule, which value, and the remedy."""
+
+from __future__ import annotations
+
+
+class LabError(Exception):
+    """The parent of all errors of kernellab."""
+
+
+class SpecError(LabError, ValueError):
+    """A value that breaks a rule: a shape, a size, a name, a limit."""
+
+
+class ArgumentError(LabError, TypeError):
+    """An argument of the wrong kind, dtype, layout or count."""
+
+
+class CompileError(LabError, RuntimeError):
+    """A source that does not compile.
+
+    Attributes
+    ----------
+    log : str
+        The compiler's own words, with file and line.
+    """
+
+    def __init__(self, message: str, log: str = "") -> None:
+        super().__init__(message)
+        self.log = log
+
+
+class MismatchError(LabError, AssertionError):
+    """An output that differs from its reference."""
+
+
+class UnavailableError(LabError, RuntimeError):
+    """A device, library or tool that is not here; the message says how to get it."""
+
+
+class UnsupportedPTXError(LabError, NotImplementedError):
+    """A PTX instruction that the emulator does not execute; names the instruction and the source line."""
+
+
+class ExecutionError(LabError, RuntimeError):
+    """A kernel that went wrong while it ran: out of bounds, misaligned, a deadlock, the instruction budget."""
