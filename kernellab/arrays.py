@@ -1,0 +1,101 @@
+"""ArraySpec: an array without its memory, and how to read one off any array."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernellab.errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class ArraySpec:
+    """An array without its memory: what `bind` needs to know, and what an output is to be.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Lengths of its axes.
+    dtype : numpy.dtype
+        Its elements.
+    strides : tuple of int, optional
+        Bytes; None is C-contiguous.
+    pointer : int
+        Address of element 0; 0 if there is none yet.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    strides: tuple[int, ...] | None = None
+    pointer: int = 0
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether elements follow each other in C order; axes of length 1 or less do not count."""
+        if self.strides is None or self.size == 0:
+            return True
+        expected = self.dtype.itemsize
+        for length, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if length > 1 and stride != expected:
+                return False
+            expected *= length
+        return True
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """First byte and one past the last byte that its elements reach."""
+        if self.size == 0:
+            return self.pointer, self.pointer
+        if self.strides is None:
+            return self.pointer, self.pointer + self.nbytes
+        reach = [(length - 1) * stride for length, stride in zip(self.shape, self.strides, strict=True)]
+        low = self.pointer + sum(step for step in reach if step < 0)
+        return low, self.pointer + sum(step for step in reach if step > 0) + self.dtype.itemsize
+
+
+def spec_of(array: Any, who: str = "array") -> ArraySpec:
+    """Describe an array without touching its elements.
+
+    Parameters
+    ----------
+    array : numpy.ndarray, ArraySpec, or anything with ``__cuda_array_interface__``
+        The array.
+    who : str
+        Its name, for the message.
+
+    Returns
+    -------
+    ArraySpec
+        Shape, dtype, strides and address.
+
+    Raises
+    ------
+    ArgumentError
+        If it is none of these.
+    """
+    if isinstance(array, ArraySpec):
+        return array
+    if isinstance(array, np.ndarray):
+        return ArraySpec(array.shape, array.dtype, array.strides, array.ctypes.data)
+    interface = getattr(array, "__cuda_array_interface__", None)
+    if interface is None:
+        kind = type(array).__name__
+        raise ArgumentError(f"{who} is a {kind}, it must be an array; make one with numpy.asarray")
+    strides = interface.get("strides")
+    shape = tuple(int(length) for length in interface["shape"])
+    return ArraySpec(
+        shape, np.dtype(interface["typestr"]), tuple(strides) if strides else None, interface["data"][0]
+    )

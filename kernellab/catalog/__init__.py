@@ -1,0 +1,90 @@
+"""The catalogue: every problem and every rung, loaded when first asked for."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+
+from kernellab.errors import SpecError
+from kernellab.kernel import Kernel
+from kernellab.problem import Problem
+
+PROBLEMS = ("copy", "transpose", "shared_stride", "relu", "uneven_work", "masked_rows")
+
+
+def problem(name: str) -> Problem:
+    """Return a problem by name.
+
+    Raises
+    ------
+    SpecError
+        If the catalogue has none of that name.
+    """
+    return ladder(name)[0].problem
+
+
+def ladder(name: str) -> tuple[Kernel, ...]:
+    """Return the rungs of a problem, the first the simplest.
+
+    Raises
+    ------
+    SpecError
+        If the catalogue has no problem of that name.
+
+    Examples
+    --------
+    >>> [kernel.name for kernel in ladder("transpose")]
+    ['naive', 'tiled', 'padded', 'swizzled']
+    """
+    if name not in PROBLEMS:
+        raise SpecError(f"{name}: no problem has this name; {_suggestion(name, PROBLEMS)}")
+    rungs: tuple[Kernel, ...] = importlib.import_module(f"kernellab.catalog.{name}").LADDER
+    return rungs
+
+
+def kernel(name: str) -> Kernel:
+    """Return a rung by its id.
+
+    Parameters
+    ----------
+    name : str
+        ``<problem>/<rung>``.
+
+    Raises
+    ------
+    SpecError
+        If the catalogue has none of that id; the message lists or suggests some.
+
+    Examples
+    --------
+    >>> kernel("copy/float4").alignment
+    16
+    """
+    folder, _, rung = name.partition("/")
+    rungs = {item.name: item for item in ladder(folder)}
+    if rung not in rungs:
+        raise SpecError(f"{name}: {folder} has no rung {rung!r}; {_suggestion(rung, tuple(rungs))}")
+    return rungs[rung]
+
+
+def kernels(name: str = "") -> tuple[Kernel, ...]:
+    """Return the rungs that a name stands for.
+
+    Parameters
+    ----------
+    name : str
+        Nothing for the whole catalogue, a problem, or ``<problem>/<rung>``.
+
+    Returns
+    -------
+    tuple of Kernel
+        In the catalogue's order.
+    """
+    if "/" in name:
+        return (kernel(name),)
+    return tuple(item for folder in ((name,) if name else PROBLEMS) for item in ladder(folder))
+
+
+def _suggestion(name: str, known: tuple[str, ...]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"

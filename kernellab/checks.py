@@ -1,0 +1,205 @@
+"""What `bind` refuses: arrays, scalars, outputs and limits, each with one sentence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from kernellab.arrays import ArraySpec, spec_of
+from kernellab.errors import ArgumentError, SpecError
+from kernellab.kernel import Dim3, Kernel
+from kernellab.problem import Operand, Parameter
+
+Scalar: TypeAlias = "np.generic[Any]"
+
+BLOCK_THREADS = 1024
+BLOCK_SIDES = (1024, 1024, 64)
+GRID_SIDES = (2**31 - 1, 65535, 65535)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one device allows a block.
+
+    Attributes
+    ----------
+    static_shared : int
+        Bytes of shared memory that a source may declare.
+    shared : int
+        Bytes of shared memory, static plus dynamic, after opting in.
+    """
+
+    static_shared: int = 48 * 1024
+    shared: int = 227 * 1024
+
+
+HOPPER = Limits()
+
+
+def named_inputs(kernel: Kernel, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arrays that the kernel takes; refuse a name the problem does not know, or one missing."""
+    wanted = [operand.name for operand in kernel.inputs]
+    known = {operand.name for operand in kernel.problem.operands if operand.is_input}
+    for name in inputs:
+        if name not in known:
+            raise ArgumentError(f"{kernel.id}: there is no input {name!r}; it takes {', '.join(wanted)}")
+    for name in wanted:
+        if inputs.get(name) is None:
+            raise ArgumentError(f"{kernel.id}: the input {name!r} is missing; it takes {', '.join(wanted)}")
+    return {name: inputs[name] for name in wanted}
+
+
+def check_array(kernel: Kernel, operand: Operand, array: Any, sizes: dict[str, int]) -> None:
+    """Refuse a wrong dtype, shape, layout or alignment; enter the sizes that the array brings."""
+    who = f"{kernel.id}: {operand.name}"
+    spec = spec_of(array, who)
+    if spec.dtype != np.dtype(operand.dtype):
+        remedy = f"convert it with .astype('{operand.dtype}')"
+        raise ArgumentError(f"{who} has dtype {spec.dtype}, it must be {operand.dtype}; {remedy}")
+    axes = len(operand.shape)
+    wanted = f"({', '.join(operand.shape)}{',' if axes == 1 else ''})"
+    if len(spec.shape) != axes:
+        raise SpecError(f"{who} has shape {spec.shape}, it must be {wanted}, {axes}-dimensional; reshape it")
+    for name, length in zip(operand.shape, spec.shape, strict=True):
+        expected = kernel.constants.get(name, sizes.get(name))
+        if expected is None:
+            sizes[name] = int(length)
+        elif expected != length:
+            rule = f"it must be {wanted} with {name} = {expected}"
+            raise SpecError(f"{who} has shape {spec.shape}, {rule}; give arrays that agree")
+    check_layout(kernel, who, spec)
+
+
+def check_layout(kernel: Kernel, who: str, spec: ArraySpec) -> None:
+    """Refuse an array that is not C-contiguous or not aligned as the kernel needs it."""
+    if not spec.is_contiguous:
+        raise SpecError(
+            f"{who} has shape {spec.shape} and strides {spec.strides}, it must be C-contiguous; "
+            "copy it with numpy.ascontiguousarray"
+        )
+    alignment = kernel.alignment or spec.dtype.itemsize
+    if spec.size and spec.pointer % alignment:
+        raise SpecError(
+            f"{who} starts {spec.pointer % alignment} bytes past a multiple of {alignment}, "
+            f"it must be {alignment}-byte aligned; copy it or take a rung without vector access"
+        )
+
+
+def scalar(kernel: Kernel, parameter: Parameter, value: Any) -> Scalar:
+    """Return the value as a NumPy scalar of the parameter's dtype; refuse one that does not fit."""
+    who = f"{kernel.id}: {parameter.name}"
+    dtype = np.dtype(parameter.dtype)
+    is_whole = dtype.kind in "iu"
+    kinds = (int, np.integer) if is_whole else (int, float, np.integer, np.floating)
+    if isinstance(value, bool) or not isinstance(value, kinds):
+        kind = "an integer" if is_whole else "a number"
+        raise ArgumentError(f"{who} is {value!r}, it must be {kind}; pass one that fits {dtype}")
+    number = int(value) if is_whole else float(value)
+    largest = int(np.iinfo(dtype).max) if is_whole else float(np.finfo(dtype).max)
+    if math.isfinite(number) and abs(number) > largest:
+        raise SpecError(f"{who} is {value}, it must fit {dtype}; pass one up to {largest}")
+    if parameter.minimum is not None and number < parameter.minimum:
+        raise SpecError(f"{who} is {value}, it must be at least {parameter.minimum}; raise it")
+    if isinstance(parameter.maximum, int | float) and number > parameter.maximum:
+        raise SpecError(f"{who} is {value}, it must be at most {parameter.maximum}; lower it")
+    typed: Scalar = dtype.type(number)
+    return typed
+
+
+def check_values(
+    kernel: Kernel, arrays: Mapping[str, Any], sizes: Mapping[str, int], scalars: Mapping[str, Scalar]
+) -> None:
+    """Refuse scalars beyond a size, and NumPy index arrays that point outside."""
+    for parameter in kernel.parameters:
+        value = scalars[parameter.name]
+        if isinstance(parameter.maximum, str) and int(value) > sizes[parameter.maximum]:
+            rule = f"it must be at most {parameter.maximum} = {sizes[parameter.maximum]}"
+            raise SpecError(f"{kernel.id}: {parameter.name} is {value}, {rule}; lower it")
+    for operand in kernel.inputs:
+        array = arrays[operand.name]
+        if operand.index_of is None or not isinstance(array, np.ndarray) or array.size == 0:
+            continue
+        length, low, high = sizes[operand.index_of], int(array.min()), int(array.max())
+        if low < -length or high >= length:
+            rule = f"an index must lie in [{-length}, {length})"
+            worst = low if low < -length else high
+            raise SpecError(f"{kernel.id}: {operand.name} holds {worst}, {rule}; correct it")
+
+
+def given_outputs(
+    kernel: Kernel, outputs: Mapping[str, ArraySpec], out: Mapping[str, Any], arrays: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the caller's outputs; refuse what cannot be written, or shares memory with another array."""
+    for name, array in out.items():
+        who = f"{kernel.id}: {name}"
+        if name not in outputs:
+            raise ArgumentError(f"{who} is not an output; the outputs are {', '.join(outputs)}")
+        spec, wanted = spec_of(array, who), outputs[name]
+        if spec.dtype != wanted.dtype:
+            rule = f"it must be {wanted.dtype}"
+            raise ArgumentError(f"{who} has dtype {spec.dtype}, {rule}; give another output")
+        if spec.shape != wanted.shape:
+            raise SpecError(f"{who} has shape {spec.shape}, it must be {wanted.shape}; give another output")
+        check_layout(kernel, who, spec)
+        if isinstance(array, np.ndarray) and not array.flags.writeable:
+            raise SpecError(f"{who} is read-only, an output must be writeable; give another output")
+        others = {**arrays, **{key: value for key, value in out.items() if key != name}}
+        for other, taken in others.items():
+            _check_apart(who, spec, other, spec_of(taken, other))
+    return dict(out)
+
+
+def _check_apart(who: str, spec: ArraySpec, other: str, taken: ArraySpec) -> None:
+    (low, high), (first, last) = spec.extent, taken.extent
+    if max(low, first) < min(high, last):
+        raise SpecError(f"{who} overlaps {other}, an output needs memory of its own; give another output")
+
+
+def remedy_of(kernel: Kernel) -> str:
+    """Return what to change when a block is too large."""
+    names = [side for side in kernel.geometry.block if isinstance(side, str)] or list(kernel.constants)
+    return f"lower {names[0]} (now {kernel.constants[names[0]]})" if names else "lower the block size"
+
+
+def check_block(kernel: Kernel, block: Dim3) -> None:
+    """Refuse a block with no threads, or with more than the hardware takes."""
+    threads = math.prod(block)
+    if min(block) < 1:
+        raise SpecError(f"{kernel.id}: block is {block}, each side must be at least 1; raise it")
+    if threads > BLOCK_THREADS:
+        rule = f"the limit is {BLOCK_THREADS}"
+        raise SpecError(f"{kernel.id}: block has {threads} threads, {rule}; {remedy_of(kernel)}")
+    for axis, side, limit in zip("xyz", block, BLOCK_SIDES, strict=True):
+        if side > limit:
+            rule = f"the limit is {limit}"
+            raise SpecError(
+                f"{kernel.id}: block has {side} threads along {axis}, {rule}; {remedy_of(kernel)}"
+            )
+
+
+def check_grid(kernel: Kernel, grid: Dim3) -> None:
+    """Refuse a grid with more blocks than the hardware takes."""
+    for axis, side, limit in zip("xyz", grid, GRID_SIDES, strict=True):
+        if side > limit:
+            rule = f"the limit is {limit}"
+            raise SpecError(f"{kernel.id}: grid has {side} blocks along {axis}, {rule}; split the work")
+
+
+def check_shared(kernel: Kernel, at: Mapping[str, int], limits: Limits) -> int:
+    """Return the dynamic shared memory in bytes; refuse more than the device gives a block."""
+    geometry = kernel.geometry
+    static = int(geometry.static_shared(at)) if geometry.static_shared else 0
+    dynamic = int(geometry.dynamic_shared(at)) if geometry.dynamic_shared else 0
+    if static > limits.static_shared:
+        rule = f"the limit is {limits.static_shared}"
+        who = f"{kernel.id}: block declares {static} bytes of shared memory"
+        raise SpecError(f"{who}, {rule}; {remedy_of(kernel)}")
+    if static + dynamic > limits.shared:
+        rule = f"the limit is {limits.shared}"
+        who = f"{kernel.id}: block needs {static + dynamic} bytes of shared memory"
+        raise SpecError(f"{who}, {rule}; {remedy_of(kernel)}")
+    return dynamic

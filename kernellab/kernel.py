@@ -1,0 +1,244 @@
+"""Kernel, Geometry: one way to compute a problem, as frozen data."""
+
+from __future__ import annotations
+
+import importlib.resources
+import inspect
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from kernellab.errors import SpecError
+from kernellab.header import Header, parse_header
+from kernellab.problem import Arrays, Cost, Operand, Parameter, Problem, Sizes
+
+Language: TypeAlias = Literal["cuda-c", "numba"]
+Dim3: TypeAlias = tuple[int, int, int]
+Twin: TypeAlias = Callable[..., Any]
+
+LANGUAGES: tuple[Language, ...] = ("cuda-c", "numba")
+
+
+def covering(count: int, each: int) -> int:
+    """Return how many pieces of size ``each`` cover ``count``: the division that rounds up.
+
+    Examples
+    --------
+    >>> covering(1000, 32), covering(0, 32)
+    (32, 0)
+    """
+    return -(-int(count) // int(each))
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """How threads are laid over the work.
+
+    Attributes
+    ----------
+    block : tuple of int or str
+        Threads of a block along x, y, z; a string names a constant of the kernel.
+    grid : callable
+        ``grid(at) -> tuple`` of blocks along x, y, z. ``at`` maps the names of sizes, parameters and
+        constants to integers, and ``"threads"`` to the threads of one block.
+    static_shared, dynamic_shared : callable, optional
+        ``f(at) -> bytes``: what the kernel declares in its source, and what the launch adds.
+    """
+
+    block: tuple[int | str, ...]
+    grid: Callable[[Sizes], tuple[int, ...]]
+    static_shared: Callable[[Sizes], int] | None = None
+    dynamic_shared: Callable[[Sizes], int] | None = None
+
+    def block_at(self, at: Sizes) -> Dim3:
+        """Return the block's (x, y, z)."""
+        return as_dim3(tuple(int(at[side]) if isinstance(side, str) else int(side) for side in self.block))
+
+    def grid_at(self, at: Sizes) -> Dim3:
+        """Return the grid's (x, y, z)."""
+        threads = math.prod(self.block_at(at))
+        return as_dim3(tuple(int(side) for side in self.grid({**at, "threads": threads})))
+
+
+def as_dim3(sides: tuple[int, ...]) -> Dim3:
+    """Return one to three sides as (x, y, z), missing ones 1."""
+    x, y, z = (*sides, 1, 1)[:3]
+    return x, y, z
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One rung: a ``.cu`` file, its Numba twin, and how to launch them.
+
+    Attributes
+    ----------
+    problem : Problem
+        What it computes.
+    name : str
+        The rung: ``kernels_cu/<problem>/<name>.cu`` with the entry ``<problem>_<name>``.
+    arguments : tuple of str
+        The parameters of the ``.cu`` entry in order: operands (pointers), sizes (``long long``) and
+        parameters. The twin takes the same without the sizes, which its arrays carry as shapes.
+    geometry : Geometry
+        Block and grid.
+    twin : callable or str
+        ``twin(**constants) -> function``, a factory that imports numba inside; or why Numba cannot
+        express it.
+    constants : mapping of str to int
+        Reach the ``.cu`` as ``-DNAME=value`` and the twin as arguments of its factory.
+    requires : tuple of str
+        Capabilities, such as ``"sm_80"``.
+    deterministic : bool
+        Whether two runs give the same bits.
+    alignment : int
+        Bytes to which every operand's pointer must be aligned, 0 for its own item size.
+    zeroed : tuple of str
+        Outputs that whoever runs fills with zero before each run, outside the timed span.
+    constraint : callable, optional
+        ``constraint(constants) -> str`` with the rule broken, or an empty string.
+    cost : callable, optional
+        As in Problem, for a rung whose inputs differ from the problem's usual ones.
+    fault : str
+        For an exhibit: one sentence on what is wrong. Empty for a kernel that is meant to be right.
+    fails_on : tuple of str
+        Names of the cases on which the fault shows.
+    source : Path, optional
+        Another ``.cu`` file in place of the catalogue's own.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> from kernellab.catalog import kernel
+    >>> padded = kernel("transpose/padded")
+    >>> padded.id, padded.entry, replace(padded, constants={"TILE": 16}).constants
+    ('transpose/padded', 'transpose_padded', {'TILE': 16})
+    """
+
+    problem: Problem
+    name: str
+    arguments: tuple[str, ...]
+    geometry: Geometry
+    twin: Twin | str
+    constants: Mapping[str, int] = field(default_factory=dict)
+    requires: tuple[str, ...] = ()
+    deterministic: bool = True
+    alignment: int = 0
+    zeroed: tuple[str, ...] = ()
+    constraint: Callable[[Mapping[str, int]], str] | None = None
+    cost: Callable[[Sizes, Arrays], Cost] | None = None
+    fault: str = ""
+    fails_on: tuple[str, ...] = ()
+    source: Path | None = None
+
+    @property
+    def id(self) -> str:
+        """``<problem>/<rung>``."""
+        return f"{self.problem.name}/{self.name}"
+
+    @property
+    def entry(self) -> str:
+        """Name of the ``extern "C"`` function, and of the twin."""
+        return f"{self.problem.name}_{self.name}"
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """The arrays it takes, in the order of its arguments."""
+        known = {operand.name: operand for operand in self.problem.operands}
+        return tuple(known[name] for name in self.arguments if name in known)
+
+    @property
+    def inputs(self) -> tuple[Operand, ...]:
+        """The arrays that the caller gives."""
+        return tuple(operand for operand in self.operands if operand.is_input)
+
+    @property
+    def outputs(self) -> tuple[Operand, ...]:
+        """The arrays that it writes."""
+        return tuple(operand for operand in self.operands if operand.role != "in")
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The run-time scalars it takes, sizes aside."""
+        return tuple(parameter for parameter in self.problem.parameters if parameter.name in self.arguments)
+
+    @property
+    def has_twin(self) -> bool:
+        """Whether Numba can express it; if not, ``twin`` says why."""
+        return callable(self.twin)
+
+    def arguments_for(self, language: Language) -> tuple[str, ...]:
+        """Return the names passed in that language, in order: the twin takes no sizes."""
+        if language == "cuda-c":
+            return self.arguments
+        passed = {item.name for item in self.operands} | {item.name for item in self.parameters}
+        return tuple(name for name in self.arguments if name in passed)
+
+    def twin_function(self) -> Any:
+        """Return the twin as a plain Python function, made for this kernel's constants.
+
+        Raises
+        ------
+        SpecError
+            If Numba cannot express the kernel; the message carries the reason.
+        """
+        if not callable(self.twin):
+            raise SpecError(f"{self.id}: it has no Numba twin: {self.twin}")
+        return self.twin(**self.constants)
+
+    def twin_source(self) -> str:
+        """Return the text that defines the twin: its whole module, read without importing numba."""
+        if not callable(self.twin):
+            return ""
+        module = inspect.getmodule(self.twin)
+        return inspect.getsource(module if module is not None else self.twin)
+
+    @property
+    def path(self) -> Path:
+        """The ``.cu`` file."""
+        return self.source or kernels_folder() / self.problem.name / f"{self.name}.cu"
+
+    def text(self) -> str:
+        """Return the ``.cu`` text."""
+        try:
+            return self.path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise SpecError(f"{self.id}: its source {self.path} cannot be read: {error.strerror}") from error
+
+    @cached_property
+    def header(self) -> Header:
+        """What the ``.cu`` file says of itself."""
+        return parse_header(self.text(), self.id)
+
+
+def kernels_folder() -> Path:
+    """Return the folder ``kernels_cu``, in a checkout and in an installed wheel."""
+    return Path(str(importlib.resources.files("kernels_cu")))
+
+
+def include_folders() -> tuple[Path, ...]:
+    """Return the folders that ``#include`` searches when a kernel of the catalogue is compiled."""
+    return kernels_folder(), kernels_folder() / "include"
+
+
+def translation_unit(kernels: Iterable[Kernel]) -> str:
+    """Return CUDA C that compiles several rungs at once: each included between its own constants.
+
+    Parameters
+    ----------
+    kernels : iterable of Kernel
+        Rungs of one problem, at most one of each name.
+
+    Returns
+    -------
+    str
+        The text; `include_folders` must be searched.
+    """
+    pieces = []
+    for kernel in kernels:
+        pieces += [f"#define {name} {int(value)}" for name, value in kernel.constants.items()]
+        pieces.append(f'#include "{kernel.path.as_posix()}"')
+        pieces += [f"#undef {name}" for name in kernel.constants]
+    return "\n".join(pieces) + "\n"

@@ -1,0 +1,217 @@
+"""Plan: arrays bound to a kernel. `bind` is pure, needs no GPU, and refuses everything that cannot run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from kernellab import checks
+from kernellab.arrays import ArraySpec
+from kernellab.checks import HOPPER, Limits, Scalar
+from kernellab.errors import ArgumentError, SpecError
+from kernellab.kernel import Dim3, Kernel, Language
+from kernellab.problem import Cost
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The place of an array among a launch's arguments: the name of an input, output or temporary."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch of one kernel.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        What is launched.
+    grid, block : tuple of int
+        Blocks and threads along x, y, z.
+    shared_mem : int
+        Dynamic shared memory in bytes.
+    arguments : mapping of str to Reference or numpy scalar
+        By name, in the order of the ``.cu`` entry.
+    constants : mapping of str to int
+        The compile-time constants, as the kernel had them.
+    """
+
+    kernel: Kernel
+    grid: Dim3
+    block: Dim3
+    shared_mem: int
+    arguments: Mapping[str, Reference | Scalar]
+    constants: Mapping[str, int]
+
+    def values(self, buffers: Mapping[str, Any], language: Language) -> tuple[Any, ...]:
+        """Return what is passed in that language, in order.
+
+        Parameters
+        ----------
+        buffers : mapping of str to array
+            Inputs, outputs and temporaries by name.
+        language : {"cuda-c", "numba"}
+            CUDA C also takes the sizes; the twin reads them from the shapes.
+
+        Returns
+        -------
+        tuple
+            Arrays and NumPy scalars.
+        """
+        passed = (self.arguments[name] for name in self.kernel.arguments_for(language))
+        return tuple(buffers[item.name] if isinstance(item, Reference) else item for item in passed)
+
+
+Step: TypeAlias = Launch
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will run: launches over named arrays.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The rung.
+    steps : tuple of Launch
+        In order; empty when there is nothing to do.
+    inputs : mapping of str to array
+        As given.
+    outputs : mapping of str to ArraySpec
+        To be allocated and poisoned before each run, unless `given` holds them.
+    given : mapping of str to array
+        Outputs that the caller wants written in place.
+    sizes : mapping of str to int
+        Sizes found from the inputs.
+    parameters : mapping of str to numpy scalar
+        Run-time scalars, typed.
+    temporaries : mapping of str to ArraySpec
+        Scratch arrays.
+    zeroed : tuple of str
+        Outputs and temporaries to fill with zero before each run, outside the timed span.
+    in_place : tuple of str
+        Inputs that the kernel changes: whoever runs passes a fresh copy each time.
+    """
+
+    kernel: Kernel
+    steps: tuple[Step, ...]
+    inputs: Mapping[str, Any]
+    outputs: Mapping[str, ArraySpec]
+    given: Mapping[str, Any]
+    sizes: Mapping[str, int]
+    parameters: Mapping[str, Scalar]
+    temporaries: Mapping[str, ArraySpec] = field(default_factory=dict)
+    zeroed: tuple[str, ...] = ()
+    in_place: tuple[str, ...] = ()
+
+    def cost(self) -> Cost:
+        """Return the compulsory traffic and work of this plan."""
+        return (self.kernel.cost or self.kernel.problem.cost)(self.sizes, self.inputs)
+
+    def reference(self) -> dict[str, Any]:
+        """Return the NumPy answer, by output name."""
+        return self.kernel.problem.reference(**self.inputs, **self.parameters)
+
+
+def bind(
+    kernel: Kernel,
+    inputs: Mapping[str, Any],
+    *,
+    out: Mapping[str, Any] | None = None,
+    limits: Limits = HOPPER,
+    **parameters: Any,
+) -> Plan:
+    """Bind arrays to a kernel: check everything, work out sizes, geometry and arguments.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The rung.
+    inputs : mapping of str to array
+        One array for each of ``kernel.inputs``: NumPy, anything with ``__cuda_array_interface__``, or an
+        `ArraySpec`. Inputs that only other rungs of the problem take are ignored.
+    out : mapping of str to array, optional
+        Outputs to write in place.
+    limits : Limits
+        The device's shared-memory limits.
+    **parameters : int or float
+        Run-time scalars that differ from their defaults.
+
+    Returns
+    -------
+    Plan
+        With no steps when every output is empty.
+
+    Raises
+    ------
+    ArgumentError
+        For an argument missing, unknown, or of the wrong kind or dtype.
+    SpecError
+        For a shape, layout, alignment, value or limit that breaks a rule.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernellab.catalog import kernel
+    >>> plan = bind(kernel("transpose/padded"), {"x": np.zeros((3, 1000), "float32")})
+    >>> plan.steps[0].grid, plan.steps[0].block, plan.outputs["y"].shape
+    ((32, 1, 1), (32, 32, 1), (1000, 3))
+    """
+    arrays = checks.named_inputs(kernel, inputs)
+    sizes: dict[str, int] = {}
+    for operand in kernel.inputs:
+        checks.check_array(kernel, operand, arrays[operand.name], sizes)
+    for name in parameters:
+        if name not in {item.name for item in kernel.parameters}:
+            known = ", ".join(item.name for item in kernel.parameters) or "none"
+            raise ArgumentError(f"{kernel.id}: there is no parameter {name!r}; it takes {known}")
+    scalars = {
+        item.name: checks.scalar(kernel, item, parameters.get(item.name, item.default))
+        for item in kernel.parameters
+    }
+    outputs = _output_specs(kernel, sizes)
+    given = checks.given_outputs(kernel, outputs, out or {}, arrays)
+    steps: tuple[Step, ...] = ()
+    if any(spec.size for spec in outputs.values()):
+        checks.check_values(kernel, arrays, sizes, scalars)
+        steps = _steps(kernel, sizes, scalars, limits)
+    in_place = tuple(operand.name for operand in kernel.operands if operand.role == "inout")
+    return Plan(
+        kernel, steps, arrays, outputs, given, sizes, scalars, zeroed=kernel.zeroed, in_place=in_place
+    )
+
+
+def _output_specs(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, ArraySpec]:
+    known = {**sizes, **kernel.constants}
+    return {
+        operand.name: ArraySpec(tuple(int(known[name]) for name in operand.shape), np.dtype(operand.dtype))
+        for operand in kernel.outputs
+    }
+
+
+def _steps(
+    kernel: Kernel, sizes: Mapping[str, int], scalars: Mapping[str, Scalar], limits: Limits
+) -> tuple[Step, ...]:
+    constants = {name: int(value) for name, value in kernel.constants.items()}
+    whole = {name: int(value) for name, value in scalars.items() if isinstance(value, np.integer)}
+    at = {**sizes, **whole, **constants}
+    block = kernel.geometry.block_at(at)
+    checks.check_block(kernel, block)
+    if kernel.constraint is not None and (broken := kernel.constraint(constants)):
+        raise SpecError(f"{kernel.id}: {broken}")
+    dynamic = checks.check_shared(kernel, {**at, "threads": math.prod(block)}, limits)
+    grid = kernel.geometry.grid_at(at)
+    checks.check_grid(kernel, grid)
+    if min(grid) < 1:
+        return ()
+    known: dict[str, Reference | Scalar] = {item.name: Reference(item.name) for item in kernel.operands}
+    known |= {name: np.int64(value) for name, value in sizes.items()}
+    known |= scalars
+    arguments = {name: known[name] for name in kernel.arguments}
+    return (Launch(kernel, grid, block, dynamic, arguments, constants),)

@@ -1,0 +1,211 @@
+"""Problem, Cost, Case: what is computed, its NumPy answer, its inputs, its compulsory traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kernellab.errors import SpecError
+
+Array: TypeAlias = npt.NDArray[Any]
+Sizes: TypeAlias = Mapping[str, int]
+Arrays: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The least that must be moved and computed, whatever the kernel.
+
+    Attributes
+    ----------
+    bytes_read, bytes_written : int
+        Compulsory traffic: every byte that the answer depends on, and every byte of the answer, once.
+    flops : int
+        Floating-point operations; a fused multiply-add counts as two.
+
+    Examples
+    --------
+    >>> Cost(bytes_read=4096, bytes_written=4096).nbytes
+    8192
+    """
+
+    bytes_read: int
+    bytes_written: int
+    flops: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes read plus bytes written."""
+        return self.bytes_read + self.bytes_written
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An array that a problem reads or writes.
+
+    Attributes
+    ----------
+    name : str
+        Its name in the ``.cu`` signature, in the twin and in the reference.
+    dtype : str
+        The one dtype accepted, such as ``"float32"``.
+    shape : tuple of str
+        One name an axis. A lower-case name is a size, found from the arrays given and equal wherever it
+        stands; a capital name is a constant of the kernel (``"MEMBERS"``).
+    role : {"in", "out", "inout"}
+        An ``"out"`` is allocated and poisoned by whoever runs; an ``"inout"`` is copied afresh for each run.
+    index_of : str, optional
+        For integer arrays: the size that its values index (``-n <= value < n``, as in NumPy).
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[str, ...]
+    role: Literal["in", "out", "inout"] = "in"
+    index_of: str | None = None
+
+    @property
+    def is_input(self) -> bool:
+        """Whether the caller provides it."""
+        return self.role != "out"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A run-time scalar of a kernel, such as a stride.
+
+    Attributes
+    ----------
+    name, dtype : str
+        Its name and the dtype it travels as.
+    default : int or float
+        Used when the caller gives none.
+    minimum, maximum : int, float or str, optional
+        Inclusive bounds; a string names a size.
+    """
+
+    name: str
+    dtype: str
+    default: int | float
+    minimum: int | float | None = None
+    maximum: int | float | str | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """One set of sizes and contents on which every rung is checked.
+
+    Attributes
+    ----------
+    name : str
+        A few words; unique in its problem.
+    sizes : mapping of str to int
+        Sizes by name, such as ``{"n": 1000}``.
+    parameters : mapping of str to int or float
+        Run-time scalars that differ from their defaults.
+    contents : str
+        What the arrays hold: ``"random"``, or a word that the problem's ``inputs`` understands.
+    """
+
+    name: str
+    sizes: Sizes
+    parameters: Mapping[str, int | float] = field(default_factory=dict)
+    contents: str = "random"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The mathematics that all rungs of one ladder share.
+
+    Attributes
+    ----------
+    name : str
+        The folder in ``kernels_cu`` and the first half of every kernel's id.
+    summary : str
+        One line.
+    operands : tuple of Operand
+        Every array that any rung takes; a rung names those it takes.
+    make_inputs : callable
+        ``make_inputs(case, rng) -> {name: array}`` for every operand that is an input.
+    reference : callable
+        ``reference(**arrays, **parameters) -> {name: array}``, NumPy, in float64 or exact integers (or, where
+        ``is_bitwise``, in the output's own dtype). It gets those inputs and parameters that the rung takes.
+    cost : callable
+        ``cost(sizes, arrays) -> Cost`` with the sizes and inputs of one plan.
+    cases : tuple of Case
+        The first fills whole warps and is the one whose counts stand in the ``.cu`` headers; the rest are
+        edges.
+    parameters : tuple of Parameter
+        Run-time scalars of any rung.
+    is_bitwise : bool
+        Whether outputs must equal the reference bit for bit.
+    roundings : int
+        How many roundings of the output's dtype a right answer may carry.
+    """
+
+    name: str
+    summary: str
+    operands: tuple[Operand, ...]
+    make_inputs: Callable[[Case, np.random.Generator], dict[str, Array]]
+    reference: Callable[..., dict[str, Array]]
+    cost: Callable[[Sizes, Arrays], Cost]
+    cases: tuple[Case, ...]
+    parameters: tuple[Parameter, ...] = ()
+    is_bitwise: bool = False
+    roundings: int = 1
+
+    def inputs(self, case: Case, rng: np.random.Generator | int = 0) -> dict[str, Array]:
+        """Return the input arrays of a case.
+
+        Parameters
+        ----------
+        case : Case
+            One of ``cases``, or any other with the same size names.
+        rng : numpy.random.Generator or int
+            A generator, or a seed; the same seed gives the same arrays.
+
+        Returns
+        -------
+        dict of str to numpy.ndarray
+            Every input that any rung of the problem takes, C-contiguous.
+        """
+        generator = np.random.default_rng(rng) if isinstance(rng, int) else rng
+        return self.make_inputs(case, generator)
+
+    def operand(self, name: str) -> Operand:
+        """Return the operand of that name.
+
+        Raises
+        ------
+        KeyError
+            If the problem has none.
+        """
+        return {item.name: item for item in self.operands}[name]
+
+    def parameter(self, name: str) -> Parameter:
+        """Return the parameter of that name.
+
+        Raises
+        ------
+        KeyError
+            If the problem has none.
+        """
+        return {item.name: item for item in self.parameters}[name]
+
+    def case(self, name: str) -> Case:
+        """Return the case of that name.
+
+        Raises
+        ------
+        SpecError
+            If the problem has none.
+        """
+        try:
+            return {item.name: item for item in self.cases}[name]
+        except KeyError:
+            known = ", ".join(repr(case.name) for case in self.cases)
+            raise SpecError(f"{self.name}: there is no case {name!r}; its cases are {known}") from None
