@@ -1,0 +1,262 @@
+"""Moves and conversions: mov, cvt, cvt.pack."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from kernellab.emulator.opcodes.compare import is_float
+from kernellab.emulator.opcodes.integer import saturate
+from kernellab.emulator.opcodes.registry import (
+    BFLOAT16,
+    DTYPES,
+    Array,
+    Compute,
+    Modifiers,
+    Semantics,
+    opcode,
+    unary,
+)
+from kernellab.emulator.opcodes.rounding import (
+    F16,
+    F32,
+    F64,
+    MODES,
+    directed,
+    flush,
+    narrow,
+    relu,
+    saturated,
+    to_odd,
+    two_sum,
+)
+
+U32, U64, I64 = np.dtype(np.uint32), np.dtype(np.uint64), np.dtype(np.int64)
+INTEGRAL: dict[str, Compute] = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
+
+
+@opcode("mov", "b16 b32 b64 u16 s16 u32 s32 u64 s64 f16 bf16 f32 f64 pred f16x2 bf16x2 b8 u8 s8")
+def mov(m: Modifiers) -> Semantics:
+    """A copy."""
+    return unary(m.dtype, lambda a: a.copy())
+
+
+def clamp_bounds(source: np.dtype[Any], result: np.dtype[Any]) -> tuple[int, int]:
+    """The range that both integer dtypes hold."""
+    a, b = np.iinfo(source), np.iinfo(result)
+    return max(a.min, b.min), min(a.max, b.max)
+
+
+def integer_to_integer(source: np.dtype[Any], result: np.dtype[Any], is_saturated: bool) -> Compute:
+    """Wrap, extend by the source's sign, or clamp."""
+    low, high = clamp_bounds(source, result)
+    if not is_saturated or (low, high) == (np.iinfo(source).min, np.iinfo(source).max):
+        return lambda a: a.astype(result)
+    least, most = source.type(low), source.type(high)
+    return lambda a: np.minimum(np.maximum(a, least), most).astype(result)
+
+
+def float_to_integer(source: np.dtype[Any], result: np.dtype[Any], mode: str) -> Compute:
+    """Round to an integer and clamp. A NaN gives 0, or the top bit alone where either side has 64 bits."""
+    integral, limits = INTEGRAL[mode], np.iinfo(result)
+    nan = result.type(limits.min if limits.min else limits.max // 2 + 1) if 8 in (source.itemsize, result.itemsize) else None
+    top = np.float64(2.0) ** (limits.bits - (limits.min < 0))
+
+    def compute(a: Array) -> Array:
+        x = integral(a.astype(F64))
+        if result.itemsize < 8:
+            x = np.fmin(np.fmax(x, np.float64(limits.min)), np.float64(limits.max))
+            whole = (x if nan is not None else np.where(a == a, x, np.float64(0))).astype(I64).astype(result)
+        else:
+            is_large = x >= top
+            inside = np.where(is_large | (x < limits.min) | (x != x), np.float64(0), x)
+            if limits.min:
+                whole = np.where(x < limits.min, result.type(limits.min), inside.astype(result))
+            else:
+                half = np.float64(2.0**63)
+                whole = np.where(
+                    inside >= half, (inside - half).astype(U64) + U64.type(1 << 63), inside.astype(I64).astype(U64)
+                )
+            whole = np.where(is_large, result.type(limits.max), whole)
+        return whole if nan is None else np.where(a == a, whole, nan)
+
+    return compute
+
+
+def integer_to_float(source: np.dtype[Any], result: np.dtype[Any], mode: str) -> Compute:
+    """Round an integer once, in any mode, also to f16 and bf16."""
+    if mode == "rn" and result in (F32, F64):
+        return lambda a: a.astype(result)
+    half = source.type(32) if source.itemsize == 8 else None
+
+    def compute(a: Array) -> Array:
+        if half is None:
+            s, error = a.astype(F64), np.float64(0)
+        else:
+            upper = (a >> half) << half
+            s, error = two_sum(upper.astype(F64), (a - upper).astype(F64))
+        if result == F64:
+            return directed(s, error < 0, error > 0, mode)
+        return narrow_in_mode(to_odd(s, error), result, mode)
+
+    return compute
+
+
+def narrow_in_mode(x: Array, result: np.dtype[Any], mode: str) -> Array:
+    """Round float64 to a narrower float in any mode."""
+    rounded = narrow(x, result)
+    if mode == "rn":
+        return rounded
+    back = rounded.astype(F64)
+    return directed(rounded, x < back, x > back, mode)
+
+
+def float_to_float(source: np.dtype[Any], result: np.dtype[Any], mode: str) -> Compute:
+    """Widen exactly or round once; the integral modes keep the type and round to a whole number."""
+    if mode in INTEGRAL:
+        integral = INTEGRAL[mode]
+        if source == result and source != BFLOAT16:
+            return integral
+        return lambda a: narrow(integral(a.astype(F64)), result)
+    if source == result:
+        return lambda a: a.copy()
+    wider = {F16: 1, BFLOAT16: 1, F32: 2, F64: 3}
+    if wider[source] < wider[result] or (mode in ("", "rn") and {source, result} != {F64, BFLOAT16} and source != F16):
+        return lambda a: a.astype(result)
+    return lambda a: narrow_in_mode(a.astype(F64), result, mode or "rn")
+
+
+def limit(x: Array) -> Array:
+    """Keep a finite-only format finite: infinities become the largest number."""
+    most = x.dtype.type(ml_dtypes.finfo(x.dtype).max)
+    return np.where(np.isinf(x), np.copysign(most, x), x).astype(x.dtype)
+
+
+@opcode("cvt")
+def cvt(m: Modifiers) -> Semantics:
+    """Convert between any two types of number."""
+    if m.has("pack"):
+        return cvt_pack(m)
+    if len(m.types) == 2 and m.types[0].endswith("x2") or m.types[1].endswith("x2"):
+        return cvt_pair(m)
+    if m.types[0] == "tf32":
+        return cvt_tf32(m)
+    result, source = (DTYPES[t] for t in m.types)
+    mode = m.one_of(f"{MODES} rni rzi rmi rpi")
+    if is_float(source):
+        if is_float(result):
+            compute = float_to_float(source, result, mode)
+        else:
+            compute = float_to_integer(source, result, mode or "rzi")
+            m.has("sat")
+    elif is_float(result):
+        compute = integer_to_float(source, result, mode or "rn")
+    else:
+        compute = integer_to_integer(source, result, m.has("sat"))
+    return Semantics((source,), (result,), finish_cvt(m, compute, source, result))
+
+
+def finish_cvt(m: Modifiers, compute: Compute, source: np.dtype[Any], result: np.dtype[Any]) -> Compute:
+    """Wrap with .ftz (on whichever side is f32), .sat, .satfinite and .relu."""
+    is_flushed, is_saturated, is_limited, is_relu = (m.has(w) for w in ("ftz", "sat", "satfinite", "relu"))
+    if not (is_flushed or is_saturated or is_limited or is_relu):
+        return compute
+
+    def wrapped(a: Array) -> Array:
+        x = compute(flush(a) if is_flushed and source == F32 else a)
+        if is_flushed and result == F32:
+            x = flush(x)
+        if is_saturated:
+            x = saturated(x)
+        if is_limited:
+            x = limit(x)
+        return relu(x) if is_relu else x
+
+    return wrapped
+
+
+def cvt_tf32(m: Modifiers) -> Semantics:
+    """Keep 10 bits of a float32's mantissa: .rna takes ties away from zero, .rn to even, .rz cuts."""
+    mode, is_relu, _ = m.one_of("rna rn rz"), m.has("relu"), m.has("satfinite")
+    cut = np.uint32(0xFFFFE000)
+
+    def compute(a: Array) -> Array:
+        bits = a.view(U32)
+        if mode == "rn":
+            bits = bits + np.uint32(0xFFF) + ((bits >> np.uint32(13)) & np.uint32(1))
+        elif mode == "rna":
+            bits = bits + np.uint32(0x1000)
+        bits = np.where(a == a, bits & cut, np.uint32(0x7FFFFFFF))
+        return relu(bits.view(F32)).view(U32) if is_relu else bits
+
+    return Semantics((F32,), (U32,), compute)
+
+
+PAIRS = {
+    "f16x2": F16,
+    "bf16x2": BFLOAT16,
+    "e4m3x2": np.dtype(ml_dtypes.float8_e4m3fn),
+    "e5m2x2": np.dtype(ml_dtypes.float8_e5m2),
+}
+
+
+def join(high: Array, low: Array, packed: np.dtype[Any]) -> Array:
+    """Put two halves into one word."""
+    bits = np.dtype(f"u{high.dtype.itemsize}")
+    shift = packed.type(8 * bits.itemsize)
+    return (high.view(bits).astype(packed) << shift) | low.view(bits)
+
+
+def to_eight_bits(x: Array, dtype: np.dtype[Any]) -> Array:
+    """Round to an 8-bit float, with overflow and infinities at the largest number."""
+    most = np.float64(ml_dtypes.finfo(dtype).max)
+    wide = x.astype(F64)
+    clamped = np.where(wide == wide, np.minimum(np.maximum(wide, -most), most), wide)
+    return clamped.astype(F32).astype(dtype)
+
+
+def cvt_pair(m: Modifiers) -> Semantics:
+    """Two numbers at once: f32 pairs to f16x2, bf16x2, e4m3x2, e5m2x2 (a is the upper half), and 8-bit pairs back."""
+    kind, source = m.types[0], m.types[1]
+    packed, element = DTYPES[kind], PAIRS[kind]
+    mode, is_limited, is_relu = m.one_of("rn rz", "rn"), m.has("satfinite"), m.has("relu")
+
+    def half(x: Array) -> Array:
+        if element.itemsize == 1:
+            y = to_eight_bits(relu(x) if is_relu else x, element)
+            return y
+        y = float_to_float(x.dtype, element, mode)(x)
+        y = limit(y) if is_limited else y
+        return relu(y) if is_relu else y
+
+    if source == "f32":
+        return Semantics((F32, F32), (packed,), lambda a, b: join(half(a), half(b), packed))
+    before = PAIRS[source]
+    bits = np.dtype(f"u{before.itemsize}")
+    shift = DTYPES[source].type(8 * before.itemsize)
+
+    def compute(a: Array) -> Array:
+        high, low = (np.asarray(v.astype(bits)).view(before) for v in (a >> shift, a))
+        return join(*(half(v.astype(F32)) for v in (high, low)), packed)
+
+    return Semantics((DTYPES[source],), (packed,), compute)
+
+
+def cvt_pack(m: Modifiers) -> Semantics:
+    """Clamp a and b to a narrower type and pack them; with .b32, above them the lower part of c."""
+    m.has("sat")
+    narrow_type = DTYPES[m.types[0]]
+    bits = np.dtype(f"u{narrow_type.itemsize}")
+    size = np.uint32(8 * narrow_type.itemsize)
+    signed = np.dtype(np.int32)
+
+    def pack(a: Array, b: Array) -> Array:
+        high, low = (saturate(v, narrow_type).view(bits).astype(U32) for v in (a, b))
+        return (high << size) | low
+
+    if m.types[-1] != "b32":
+        return Semantics((signed, signed), (U32,), pack)
+    above = np.uint32(2) * size
+    return Semantics((signed, signed, U32), (U32,), lambda a, b, c: pack(a, b) | (c << above))

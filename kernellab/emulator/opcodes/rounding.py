@@ -1,0 +1,230 @@
+"""Exact rounding: fused multiply-add, directed modes, flushing, saturation, narrowing.
+
+The rule behind all of it: a float64 that holds a result rounded *to odd* (the last bit is set whenever something was
+cut off) can be rounded once more to float32, float16 or bfloat16, in any mode, as if from the exact value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from kernellab.emulator.opcodes.registry import BFLOAT16, Array, Compute, Modifiers
+
+F16, F32, F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
+MODES = "rn rz rm rp"
+HUGE = 2.0**960
+TINY = 2.0**-900
+
+
+def smallest_normal(dtype: np.dtype[Any]) -> float:
+    """The smallest normal number of a float dtype."""
+    return float(ml_dtypes.finfo(dtype).smallest_normal)
+
+
+def flush(x: Array) -> Array:
+    """Subnormal numbers become zeros of their sign."""
+    tiny = x.dtype.type(smallest_normal(x.dtype))
+    return x * (np.abs(x) >= tiny).astype(x.dtype)
+
+
+def flush_f32(x: Array) -> Array:
+    """`flush` for float32, which looks first whether there is anything to do."""
+    bits = x.view(np.uint32)
+    if np.min((bits << np.uint32(1)) - np.uint32(1)) >= 0x00FFFFFF:
+        return x
+    return x * (np.abs(x) >= np.float32(2.0**-126)).astype(F32)
+
+
+def saturated(x: Array) -> Array:
+    """Clamp to [+0, 1]; a NaN becomes +0."""
+    zero, one = x.dtype.type(0), x.dtype.type(1)
+    return np.fmin(np.fmax(x, zero), one) + zero
+
+
+def relu(x: Array) -> Array:
+    """Negative numbers become +0; a NaN stays."""
+    zero = x.dtype.type(0)
+    return np.maximum(x, zero) + zero
+
+
+def finish(m: Modifiers, compute: Compute, dtype: np.dtype[Any]) -> Compute:
+    """Take .ftz, .sat and .relu from the modifiers and wrap `compute` with what they ask."""
+    squash = flush_f32 if dtype == F32 else flush
+    after: list[Callable[[Array], Array]] = []
+    if m.has("ftz"):
+        inner = compute
+        compute = lambda *x: inner(*[squash(v) for v in x])  # noqa: E731
+        after.append(squash)
+    if m.has("sat"):
+        after.append(saturated)
+    if m.has("relu"):
+        after.append(relu)
+    if not after:
+        return compute
+    if len(after) == 1:
+        return lambda *x: after[0](compute(*x))
+    return lambda *x: after[1](after[0](compute(*x)))
+
+
+def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """The rounded sum and its exact error (Knuth)."""
+    s = a + b
+    t = s - a
+    return s, (a - (s - t)) + (b - t)
+
+
+def two_product(a: Array, b: Array) -> tuple[Array, Array]:
+    """The rounded product and its exact error (Veltkamp, Dekker); float64 away from both ends of the range."""
+    split = 134217729.0
+    p = a * b
+    t = split * a
+    a1 = t - (t - a)
+    a0 = a - a1
+    t = split * b
+    b1 = t - (t - b)
+    b0 = b - b1
+    return p, a0 * b0 - (((p - a1 * b1) - a0 * b1) - a1 * b0)
+
+
+def to_odd(s: Array, error: Array) -> Array:
+    """Round to odd: where something was cut off and the last bit is even, step to the odd neighbour on that side."""
+    bits = s.view(np.int64)
+    step = np.where((error > 0) == (bits >= 0), np.int64(1), np.int64(-1))
+    inexact = (error != 0) & ((bits & np.int64(1)) == 0) & np.isfinite(s)
+    return (bits + step * inexact).view(F64)
+
+
+def narrow(x: Array, dtype: np.dtype[Any]) -> Array:
+    """Round float64 once to `dtype`, to nearest even. bfloat16 goes by way of an odd float32."""
+    if dtype != BFLOAT16:
+        return x.astype(dtype)
+    s = x.astype(F32)
+    bits = s.view(np.int32)
+    back = s.astype(F64)
+    step = np.where((x > back) == (bits >= 0), np.int32(1), np.int32(-1))
+    inexact = (x != back) & ((bits & np.int32(1)) == 0) & np.isfinite(s)
+    return (bits + step * inexact).view(F32).astype(BFLOAT16)
+
+
+def directed(rounded: Array, below: Array, above: Array, mode: str) -> Array:
+    """Turn a result rounded to nearest into .rz, .rm or .rp, knowing where the exact value is below or above it."""
+    if mode == "rn":
+        return rounded
+    dtype = rounded.dtype
+    infinity = dtype.type(np.inf)
+    if mode == "rz":
+        down, up = below & (rounded > 0), above & (rounded < 0)
+    else:
+        down, up = below & (mode == "rm"), above & (mode == "rp")
+    out = np.where(down, np.nextafter(rounded, -infinity), rounded)
+    return np.where(up, np.nextafter(rounded, infinity), out).astype(dtype)
+
+
+def fix_zero(result: Array, mode: str, *terms: Array) -> Array:
+    """A sum that cancels exactly is -0 when rounding down, unless every term is +0."""
+    if mode != "rm":
+        return result
+    is_negative = np.signbit(terms[0]) | np.signbit(terms[1])
+    return np.where((result == 0) & is_negative, -result.dtype.type(0), result)
+
+
+# The low bits of a float64 that decide a second rounding, and the pattern of a tie.
+_TIES = {F32: (np.int64((1 << 29) - 1), np.int64(1 << 28)), BFLOAT16: (np.int64((1 << 45) - 1), np.int64(1 << 44))}
+
+
+def fma_narrow(a: Array, b: Array, c: Array, dtype: np.dtype[Any]) -> Array:
+    """a * b + c with one rounding, for float32, float16 and bfloat16.
+
+    The product is exact in float64 and so almost always is what matters of the sum; only where its tail is exactly a
+    tie, or the result is subnormal, is the sum's own error looked at. A float16 sum never needs it: a sum too long
+    for float64 has its tie bits far from the end.
+    """
+    p = a.astype(F64)
+    p = np.multiply(p, b.astype(F64))
+    wide = c.astype(F64)
+    s = p + wide
+    if dtype == F16:
+        return s.astype(F16)
+    mask, tie = _TIES[dtype]
+    result = narrow(s, dtype)
+    size = np.abs(s)
+    hard = ((s.view(np.int64) & mask) == tie) | ((size < 2.0**-125) & (size > 0))
+    if not np.any(hard):
+        return result
+    _, error = two_sum(p, wide)
+    return np.where(hard, narrow(to_odd(s, error), dtype), result)
+
+
+def round_fraction(value: Fraction) -> float:
+    """The float64 nearest to an exact value, ties to even, infinite beyond the range."""
+    try:
+        return value.numerator / value.denominator
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def _fma_exact(a: float, b: float, c: float) -> float:
+    """One fused multiply-add over finite floats by exact arithmetic."""
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    if exact == 0:
+        return a * b + c if a == 0 or b == 0 or c == 0 else 0.0
+    result = round_fraction(exact)
+    return result if result or exact > 0 else -0.0
+
+
+def fma_f64(a: Array, b: Array, c: Array) -> Array:
+    """a * b + c with one rounding, for float64 (Boldo and Melquiond: an odd sum in the middle).
+
+    Lanes near the ends of the range, where the error terms are not exact, go through exact arithmetic one by one.
+    """
+    p = a * b
+    size = np.abs(p)
+    limit = np.maximum(np.maximum(np.abs(a), np.abs(b)), np.maximum(np.abs(c), size))
+    easy = (limit < HUGE) & ((size > TINY) | (a == 0) | (b == 0))
+    up, low = two_product(a, b)
+    t, t_low = two_sum(c, low)
+    v, v_low = two_sum(up, t)
+    result = v + to_odd(*two_sum(t_low, v_low))
+    if np.all(easy):
+        return np.where(v == 0, p + c, result) if np.any(v == 0) else result
+    plain = np.where(np.isfinite(a) & np.isfinite(b) & np.isinf(c), c, p + c)
+    result, a, b, c = np.broadcast_arrays(np.where(easy & (v != 0), result, plain), a, b, c)
+    result = result.copy()
+    finite = np.isfinite(a) & np.isfinite(b) & np.isfinite(c)
+    for i in zip(*np.nonzero(~np.broadcast_to(easy, result.shape) & finite), strict=True):
+        result[i] = _fma_exact(float(a[i]), float(b[i]), float(c[i]))
+    return result
+
+
+EXACT: dict[str, Callable[..., Fraction]] = {
+    "add": lambda a, b: Fraction(a) + Fraction(b),
+    "sub": lambda a, b: Fraction(a) - Fraction(b),
+    "mul": lambda a, b: Fraction(a) * Fraction(b),
+    "div": lambda a, b: Fraction(a) / Fraction(b),
+    "rcp": lambda a: 1 / Fraction(a),
+    "fma": lambda a, b, c: Fraction(a) * Fraction(b) + Fraction(c),
+}
+
+
+def exact_side(name: str, rounded: Array, *operands: Array) -> tuple[Array, Array]:
+    """Where the exact result is below, and above, a rounded one: by exact arithmetic, lane by lane."""
+
+    def side(result: float, *values: float) -> int:
+        if not all(map(np.isfinite, values)) or np.isnan(result):
+            return 0
+        if name in ("div", "rcp") and values[-1] == 0:
+            return 0
+        if np.isinf(result):
+            return -1 if result > 0 else 1
+        exact = Fraction(values[0]) if name == "sqrt" else EXACT[name](*values)
+        found = Fraction(result) ** 2 if name == "sqrt" else Fraction(result)
+        return (exact > found) - (exact < found)
+
+    sides = np.frompyfunc(side, len(operands) + 1, 1)(rounded, *operands)
+    sides = np.asarray(sides).astype(np.int8)
+    return sides < 0, sides > 0
