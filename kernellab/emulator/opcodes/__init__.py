@@ -1,7 +1,7 @@
 """What each data operation of PTX computes, element by element, over NumPy arrays.
 
-`semantics` maps an opcode with its modifiers to a `Semantics`. Here are no masks, no memory and no control flow:
-those belong to the machine. An opcode is one small function in one of the modules by family.
+`semantics` maps an opcode with its modifiers to a `Semantics`. Here are no masks, no memory, no control
+flow: those belong to the machine. An opcode is one small function in one of the modules by family.
 """
 
 from __future__ import annotations

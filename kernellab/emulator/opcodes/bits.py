@@ -12,7 +12,6 @@ import numpy as np
 
 from kernellab.emulator.opcodes.registry import (
     BOOL,
-    DTYPES,
     Array,
     Compute,
     Modifiers,
@@ -163,7 +162,7 @@ def clz(m: Modifiers) -> Semantics:
 
 @opcode("bfind", "u32 s32 u64 s64")
 def bfind(m: Modifiers) -> Semantics:
-    """The place of the highest bit that differs from the sign; 0xFFFFFFFF for none. .shiftamt: distance from the top."""
+    """The place of the highest bit that differs from the sign (.shiftamt: from the top), or all ones."""
     is_shift, dtype, unsigned = m.has("shiftamt"), m.dtype, m.unsigned
     top = dtype.type(8 * dtype.itemsize - 1)
 
@@ -207,7 +206,7 @@ def brev(m: Modifiers) -> Semantics:
 
 @opcode("bfe", "u32 s32 u64 s64")
 def bfe(m: Modifiers) -> Semantics:
-    """Extract a field of `length` bits at `position`, zero- or sign-extended; bits beyond the top are the sign."""
+    """Extract `length` bits at `position`, zero- or sign-extended; bits beyond the top are the sign."""
     dtype, last = m.dtype, np.uint32(8 * m.dtype.itemsize - 1)
     width = last + np.uint32(1)
 
@@ -230,7 +229,9 @@ def field_mask(at: Array, n: Array, dtype: np.dtype[np.unsignedinteger]) -> Arra
 
     def ones(k: Array) -> Array:
         full = (k >= width).astype(dtype)
-        return ((one << np.minimum(k, width - np.uint32(1)).astype(dtype)) - one) | (full * np.iinfo(dtype).max)
+        return ((one << np.minimum(k, width - np.uint32(1)).astype(dtype)) - one) | (
+            full * np.iinfo(dtype).max
+        )
 
     start = np.minimum(at, width)
     end = np.minimum(start + np.minimum(n, width), width)
@@ -289,9 +290,13 @@ PRMT = {
 
 @opcode("prmt", "b32")
 def prmt(m: Modifiers) -> Semantics:
-    """Pick four of the eight bytes of b:a; in the default mode bit 3 of a selector replicates that byte's sign."""
+    """Pick four of the eight bytes of b:a; without a mode, bit 3 of a selector takes that byte's sign."""
     mode = m.one_of(" ".join(PRMT))
-    table = np.array([sum(s << (4 * (3 - i)) for i, s in enumerate(row)) for row in PRMT[mode]], U32) if mode else None
+    table = (
+        np.array([sum(s << (4 * (3 - i)) for i, s in enumerate(row)) for row in PRMT[mode]], U32)
+        if mode
+        else None
+    )
 
     def compute(a: Array, b: Array, c: Array) -> Array:
         both = (b.astype(U64) << np.uint64(32)) | a
@@ -306,5 +311,3 @@ def prmt(m: Modifiers) -> Semantics:
         return out
 
     return Semantics((U32, U32, U32), (U32,), compute)
-
-

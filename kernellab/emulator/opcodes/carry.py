@@ -14,7 +14,7 @@ CHAINED = "u32 s32 u64 s64 b32 b64"
 
 
 def sum_carry(a: Array, b: Array, carry: Array | None) -> tuple[Array, Array]:
-    """a + b + carry and the carry out."""
+    """Add with a carry in: the sum and the carry out."""
     total = a + b
     out = total < a
     if carry is None:
@@ -24,7 +24,7 @@ def sum_carry(a: Array, b: Array, carry: Array | None) -> tuple[Array, Array]:
 
 
 def difference_borrow(a: Array, b: Array, borrow: Array | None) -> tuple[Array, Array]:
-    """a - b - borrow and the borrow out."""
+    """Subtract with a borrow in: the difference and the borrow out."""
     out = a < b
     total = a - b
     if borrow is None:
@@ -66,7 +66,9 @@ def mad(m: Modifiers) -> Semantics:
     def product(a: Array, b: Array) -> Array:
         if part == "lo":
             return a * b
-        upper: Array = take(a, b) if m.dtype.kind == "u" else take(a.view(signed), b.view(signed)).view(unsigned)
+        upper: Array = (
+            take(a, b) if m.dtype.kind == "u" else take(a.view(signed), b.view(signed)).view(unsigned)
+        )
         return upper
 
     return chained(m, 3, lambda a, b, c, carry: sum_carry(product(a, b), c, carry))

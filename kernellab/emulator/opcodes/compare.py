@@ -28,7 +28,9 @@ ORDER: dict[str, Compute] = {
     "gt": np.greater,
     "ge": np.greater_equal,
 }
-UNSIGNED: dict[str, Compute] = {
+INTEGER: dict[str, Compute] = {
+    **ORDER,
+    "ne": np.not_equal,
     "lo": np.less,
     "ls": np.less_equal,
     "hi": np.greater,
@@ -61,7 +63,7 @@ def comparison(m: Modifiers, dtype: np.dtype[Any]) -> Compute:
     """Take the comparison (and .ftz) from the modifiers; a ufunc where one suffices."""
     name = m.one_of(COMPARISONS)
     if not is_float(dtype):
-        return {**ORDER, **UNSIGNED, "ne": np.not_equal}[name]
+        return INTEGER[name]
     test = FLOAT[name]
     if m.has("ftz"):
         return lambda a, b: test(flush(a), flush(b))
@@ -70,7 +72,7 @@ def comparison(m: Modifiers, dtype: np.dtype[Any]) -> Compute:
 
 @opcode("setp", NUMBERS)
 def setp(m: Modifiers) -> Semantics:
-    """p = (a cmp b) [op c] and, where a second one is named, q = !(a cmp b) [op c]; packed: p low, q high."""
+    """Give p = (a cmp b) [op c] and, where named, q = !(a cmp b) [op c]; packed: low half, high half."""
     join = m.one_of("and or xor")
     combine = LOGIC[join] if join else None
     element = PACKED.get(m.type, m.dtype)
@@ -87,7 +89,7 @@ def setp(m: Modifiers) -> Semantics:
         p = test(a, b)
         return p, ~p
 
-    def compute(a: Array, b: Array, c: Array | None = None) -> tuple[Array, ...] | Array:
+    def compute(a: Array, b: Array, c: Array = None) -> tuple[Array, ...] | Array:
         found = outcomes(a, b)[:count]
         if combine is not None:
             found = tuple(combine(p, c) for p in found)
@@ -108,7 +110,7 @@ def set_(m: Modifiers) -> Semantics:
     number = PACKED.get(m.types[0], result)
     one = bits.type(np.ones(1, number).view(bits)[0]) if is_float(number) else bits.type(np.iinfo(bits).max)
 
-    def compute(a: Array, b: Array, c: Array | None = None) -> Array:
+    def compute(a: Array, b: Array, c: Array = None) -> Array:
         found = test(*halves_of(a, b, dtype=element)) if m.type in PACKED else test(a, b)
         if join:
             found = LOGIC[join](found, np.repeat(c, 2, axis=-1) if m.type in PACKED else c)
@@ -119,7 +121,7 @@ def set_(m: Modifiers) -> Semantics:
 
 @opcode("selp", "b16 b32 b64 u16 u32 u64 s16 s32 s64 f32 f64")
 def selp(m: Modifiers) -> Semantics:
-    """a where the predicate holds, else b."""
+    """Choose a where the predicate holds, else b."""
     bits = m.unsigned
 
     def compute(a: Array, b: Array, p: Array) -> Array:
@@ -131,7 +133,7 @@ def selp(m: Modifiers) -> Semantics:
 
 @opcode("slct", "s32 f32")
 def slct(m: Modifiers) -> Semantics:
-    """a where c >= 0 (a zero of either sign counts, a NaN does not), else b."""
+    """Choose a where c >= 0 (a zero of either sign counts, a NaN does not), else b."""
     dtype, last, is_flushed = DTYPES[m.types[0]], m.dtype, m.has("ftz")
 
     def compute(a: Array, b: Array, c: Array) -> Array:

@@ -59,9 +59,13 @@ def integer_to_integer(source: np.dtype[Any], result: np.dtype[Any], is_saturate
 
 
 def float_to_integer(source: np.dtype[Any], result: np.dtype[Any], mode: str) -> Compute:
-    """Round to an integer and clamp. A NaN gives 0, or the top bit alone where either side has 64 bits."""
+    """Round to an integer and clamp; a NaN gives 0, or the top bit alone where either side has 64 bits."""
     integral, limits = INTEGRAL[mode], np.iinfo(result)
-    nan = result.type(limits.min if limits.min else limits.max // 2 + 1) if 8 in (source.itemsize, result.itemsize) else None
+    nan = (
+        result.type(limits.min if limits.min else limits.max // 2 + 1)
+        if 8 in (source.itemsize, result.itemsize)
+        else None
+    )
     top = np.float64(2.0) ** (limits.bits - (limits.min < 0))
 
     def compute(a: Array) -> Array:
@@ -77,7 +81,9 @@ def float_to_integer(source: np.dtype[Any], result: np.dtype[Any], mode: str) ->
             else:
                 half = np.float64(2.0**63)
                 whole = np.where(
-                    inside >= half, (inside - half).astype(U64) + U64.type(1 << 63), inside.astype(I64).astype(U64)
+                    inside >= half,
+                    (inside - half).astype(U64) + U64.type(1 << 63),
+                    inside.astype(I64).astype(U64),
                 )
             whole = np.where(is_large, result.type(limits.max), whole)
         return whole if nan is None else np.where(a == a, whole, nan)
@@ -123,7 +129,9 @@ def float_to_float(source: np.dtype[Any], result: np.dtype[Any], mode: str) -> C
     if source == result:
         return lambda a: a.copy()
     wider = {F16: 1, BFLOAT16: 1, F32: 2, F64: 3}
-    if wider[source] < wider[result] or (mode in ("", "rn") and {source, result} != {F64, BFLOAT16} and source != F16):
+    if wider[source] < wider[result] or (
+        mode in ("", "rn") and {source, result} != {F64, BFLOAT16} and source != F16
+    ):
         return lambda a: a.astype(result)
     return lambda a: narrow_in_mode(a.astype(F64), result, mode or "rn")
 
@@ -139,7 +147,7 @@ def cvt(m: Modifiers) -> Semantics:
     """Convert between any two types of number."""
     if m.has("pack"):
         return cvt_pack(m)
-    if len(m.types) == 2 and m.types[0].endswith("x2") or m.types[1].endswith("x2"):
+    if any(t.endswith("x2") for t in m.types):
         return cvt_pair(m)
     if m.types[0] == "tf32":
         return cvt_tf32(m)
@@ -218,15 +226,14 @@ def to_eight_bits(x: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def cvt_pair(m: Modifiers) -> Semantics:
-    """Two numbers at once: f32 pairs to f16x2, bf16x2, e4m3x2, e5m2x2 (a is the upper half), and 8-bit pairs back."""
+    """Two numbers at once: two f32 to a pair (a is the upper half), and 8-bit pairs from and to f16x2."""
     kind, source = m.types[0], m.types[1]
     packed, element = DTYPES[kind], PAIRS[kind]
     mode, is_limited, is_relu = m.one_of("rn rz", "rn"), m.has("satfinite"), m.has("relu")
 
     def half(x: Array) -> Array:
         if element.itemsize == 1:
-            y = to_eight_bits(relu(x) if is_relu else x, element)
-            return y
+            return to_eight_bits(relu(x) if is_relu else x, element)
         y = float_to_float(x.dtype, element, mode)(x)
         y = limit(y) if is_limited else y
         return relu(y) if is_relu else y
@@ -239,7 +246,7 @@ def cvt_pair(m: Modifiers) -> Semantics:
 
     def compute(a: Array) -> Array:
         high, low = (np.asarray(v.astype(bits)).view(before) for v in (a >> shift, a))
-        return join(*(half(v.astype(F32)) for v in (high, low)), packed)
+        return join(half(high.astype(F32)), half(low.astype(F32)), packed)
 
     return Semantics((DTYPES[source],), (packed,), compute)
 

@@ -24,8 +24,8 @@ from kernellab.emulator.opcodes.rounding import (
     exact_side,
     finish,
     fix_zero,
+    fma_f32,
     fma_f64,
-    fma_narrow,
     two_sum,
 )
 
@@ -41,7 +41,7 @@ NEAREST: dict[str, Compute] = {
 
 
 def side_f32(name: str, rounded: Array, *operands: Array) -> tuple[Array, Array]:
-    """Where the exact float32 result is below, and above, the rounded one: products of float32 are exact in float64."""
+    """Where the exact float32 result is below, and above, the rounded one."""
     r, *x = (v.astype(F64) for v in (rounded, *operands))
     if name in ("add", "sub"):
         s, error = two_sum(x[0], x[1] if name == "add" else -x[1])
@@ -61,7 +61,7 @@ def side_f32(name: str, rounded: Array, *operands: Array) -> tuple[Array, Array]
 
 
 def with_mode(name: str, nearest: Compute, mode: str, dtype: np.dtype[Any]) -> Compute:
-    """The operation in another rounding mode, from the result to nearest and the side the exact one lies on."""
+    """Build another rounding mode from the result to nearest and the side the exact one lies on."""
     if mode == "rn":
         return nearest
     side = side_f32 if dtype == F32 else exact_side
@@ -83,22 +83,19 @@ def arithmetic(m: Modifiers) -> Semantics:
     return binary(m.dtype, finish(m, compute, m.dtype))
 
 
-def fma_f32(a: Array, b: Array, c: Array) -> Array:
-    """a * b + c in float32 with one rounding."""
-    return fma_narrow(a, b, c, F32)
-
-
 @opcode("fma mad", FLOATS)
 def fma(m: Modifiers) -> Semantics:
-    """a * b + c with one rounding; mad with a float type is the same."""
+    """Compute a * b + c with one rounding; mad with a float type is the same."""
     compute = with_mode("fma", fma_f32 if m.type == "f32" else fma_f64, m.one_of(MODES, "rn"), m.dtype)
     return ternary(m.dtype, finish(m, compute, m.dtype))
 
 
 def divide_approx(a: Array, b: Array) -> Array:
-    """a times a reciprocal that is flushed: 0 where |b| is above 2**126."""
+    """Multiply a by a reciprocal that is flushed: 0 where |b| is above 2**126."""
     size = np.abs(b)
-    return np.divide(a, np.where((size > np.float32(2.0**126)) & np.isfinite(b), np.copysign(np.float32(np.inf), b), b))
+    return np.divide(
+        a, np.where((size > np.float32(2.0**126)) & np.isfinite(b), np.copysign(np.float32(np.inf), b), b)
+    )
 
 
 @opcode("div", FLOATS)
@@ -111,7 +108,7 @@ def div(m: Modifiers) -> Semantics:
 
 
 def upper_word(compute: Compute) -> Compute:
-    """The gross f64 approximations: the lower 32 bits of source and result are zero, subnormals are flushed."""
+    """The gross f64 approximations: the lower 32 bits of source and result are zero."""
     mask = np.uint64(0xFFFFFFFF00000000)
     return lambda a: (compute((a.view(np.uint64) & mask).view(F64)).view(np.uint64) & mask).view(F64)
 
@@ -138,7 +135,7 @@ APPROXIMATE: dict[str, Compute] = {
 
 @opcode("sin cos lg2 ex2 tanh rsqrt", FLOATS)
 def approximate(m: Modifiers) -> Semantics:
-    """The float32 nearest to a float64 evaluation; the hardware is within 2 ulp of it over its stated range."""
+    """The float32 nearest to a float64 evaluation; the hardware is within 2 ulp of it."""
     function = APPROXIMATE[m.name]
     m.has("approx")
     if m.type == "f64":
@@ -159,7 +156,7 @@ def copysign(m: Modifiers) -> Semantics:
 
 
 def ordered(name: str, propagates: bool) -> Compute:
-    """min or max with -0 below +0; drops a NaN, or with .NaN gives it."""
+    """Min or max with -0 below +0; drops a NaN, or with .NaN gives it."""
     ufunc = {
         ("min", False): np.fmin,
         ("max", False): np.fmax,
@@ -181,7 +178,7 @@ def ordered(name: str, propagates: bool) -> Compute:
 
 @opcode("min max", FLOATS)
 def min_max(m: Modifiers) -> Semantics:
-    """Smaller or larger; two or three sources; .xorsign.abs compares sizes and takes the product of the signs."""
+    """Smaller or larger; .xorsign.abs compares sizes and takes the product of the signs."""
     return signed_ordered(m, m.dtype)
 
 
@@ -199,5 +196,3 @@ def signed_ordered(m: Modifiers, dtype: np.dtype[Any]) -> Semantics:
         return (size.view(bits) ^ ((a.view(bits) ^ b.view(bits)) & top)).view(dtype)
 
     return binary(dtype, finish(m, by_size, dtype))
-
-

@@ -1,6 +1,7 @@
 """f16 and bf16 arithmetic, single and packed in pairs.
 
-Operations go through float32 or float64, where they are exact or keep enough bits that one more rounding is harmless.
+Operations go through float32 or float64, where they are exact or keep enough bits that one more rounding is
+harmless.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from kernellab.emulator.opcodes.floats import APPROXIMATE, signed_ordered
 from kernellab.emulator.opcodes.integer import halves_of
 from kernellab.emulator.opcodes.registry import (
     BFLOAT16,
-    Array,
     Compute,
     Modifiers,
     Semantics,
@@ -23,14 +23,15 @@ from kernellab.emulator.opcodes.registry import (
     ternary,
     unary,
 )
-from kernellab.emulator.opcodes.rounding import F16, F32, F64, finish, fma_narrow, narrow
+from kernellab.emulator.opcodes.rounding import F16, F32, F64, finish, fma_bf16, fma_f16, narrow
 
 HALVES = "f16 bf16 f16x2 bf16x2"
 
 
 def element_of(m: Modifiers) -> np.dtype[Any]:
     """The dtype of one number."""
-    return PACKED.get(m.type, m.dtype)
+    dtype: np.dtype[Any] = PACKED.get(m.type, m.dtype)
+    return dtype
 
 
 def packed(m: Modifiers, single: Semantics) -> Semantics:
@@ -63,10 +64,10 @@ def arithmetic(m: Modifiers) -> Semantics:
 
 @opcode("fma", HALVES)
 def fma(m: Modifiers) -> Semantics:
-    """a * b + c with one rounding; .relu clamps to zero from below."""
+    """Compute a * b + c with one rounding; .relu clamps to zero from below."""
     dtype = element_of(m)
     m.has("rn")
-    return packed(m, ternary(dtype, finish(m, lambda a, b, c: fma_narrow(a, b, c, dtype), dtype)))
+    return packed(m, ternary(dtype, finish(m, fma_f16 if dtype == F16 else fma_bf16, dtype)))
 
 
 @opcode("abs neg", HALVES)

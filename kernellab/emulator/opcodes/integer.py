@@ -1,7 +1,7 @@
 """Integer arithmetic: add, sub, mul, mad, div, rem, min, max, and their relatives.
 
-Operations that do not depend on the sign (add, sub, mul.lo) are read as unsigned, so that they are bare ufuncs on
-the register itself. Nothing here warns: the hardware wraps, and so do these.
+Operations that do not depend on the sign (add, sub, mul.lo) are read as unsigned, so that they are bare
+ufuncs on the register itself. Nothing here warns: the hardware wraps, and so do these.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def saturate(wide: Array, dtype: np.dtype[Any]) -> Array:
 
 @opcode("add sub", INTEGERS)
 def add_sub(m: Modifiers) -> Semantics:
-    """d = a + b or a - b, wrapping; .sat.s32 clamps."""
+    """Wrap; .sat.s32 clamps."""
     ufunc = np.add if m.name == "add" else np.subtract
     if not m.has("sat"):
         return binary(m.unsigned, ufunc)
@@ -75,7 +75,7 @@ def high_u64(a: Array, b: Array) -> Array:
 
 
 def high_s64(a: Array, b: Array) -> Array:
-    """The upper 64 bits of a signed product: the unsigned one less each factor where the other is negative."""
+    """The upper 64 bits of a signed product: the unsigned one, less each factor if the other is negative."""
     x, y, sign = a.view(U64), b.view(U64), np.int64(63)
     return (high_u64(x, y) - ((a >> sign).view(U64) & y) - ((b >> sign).view(U64) & x)).view(I64)
 
@@ -141,7 +141,7 @@ def mul24(m: Modifiers) -> Semantics:
 
 @opcode("sad", INTEGERS)
 def sad(m: Modifiers) -> Semantics:
-    """d = c + |a - b|."""
+    """Give c + |a - b|."""
     return ternary(m.dtype, lambda a, b, c: c + (np.maximum(a, b) - np.minimum(a, b)))
 
 
@@ -216,7 +216,11 @@ def dot(m: Modifiers) -> Semantics:
     """Four products of bytes, or two of a 16-bit value and a byte (.lo or .hi pair of b), added to c."""
     kind_a, kind_b = (DTYPES[t].kind for t in m.types)
     result = np.dtype("i4" if "i" in (kind_a, kind_b) else "u4")
-    size_a, pair = (1, slice(0, 4)) if m.name == "dp4a" else (2, slice(2, 4) if m.one_of("lo hi") == "hi" else slice(0, 2))
+    size_a, pair = (
+        (1, slice(0, 4))
+        if m.name == "dp4a"
+        else (2, slice(2, 4) if m.one_of("lo hi") == "hi" else slice(0, 2))
+    )
 
     def compute(a: Array, b: Array, c: Array) -> Array:
         x = parts(a, np.dtype(f"{kind_a}{size_a}")).astype(result)

@@ -1,24 +1,24 @@
 """The registry: from the text of an opcode, with all its modifiers, to what it computes.
 
 A builder is a small function decorated with `opcode`. It receives the modifiers of one opcode, takes those it
-understands and returns a `Semantics`; modifiers that nobody took make the opcode unsupported, so that an unknown
-`.foo` is never ignored silently.
+understands and returns a `Semantics`; a modifier that nobody took makes the opcode unsupported, so that an
+unknown `.foo` is never ignored silently.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 
 from kernellab.errors import UnsupportedPTXError
 
-Array = npt.NDArray[Any]
+#: An array of any shape, or a NumPy scalar: NumPy's stubs have no common type for the two.
+Array = Any
 Compute = Callable[..., Any]
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -118,7 +118,7 @@ _BUILDERS: dict[tuple[str, str], Builder] = {}
 
 
 def opcode(names: str, types: str = "*") -> Callable[[Builder], Builder]:
-    """Register a builder for each of `names` with each last type in `types` (space-separated; ``*`` is any)."""
+    """Register a builder for `names` with a last type in `types` (both space-separated; ``*`` is any)."""
 
     def register(builder: Builder) -> Builder:
         for name in names.split():
@@ -144,7 +144,7 @@ def ternary(dtype: np.dtype[Any], compute: Compute) -> Semantics:
     return Semantics((dtype, dtype, dtype), (dtype,), compute)
 
 
-@lru_cache(maxsize=None)
+@cache
 def semantics(opcode: str, destinations: int = 1) -> Semantics:
     """Look up what a data operation of PTX computes.
 
@@ -186,5 +186,7 @@ def semantics(opcode: str, destinations: int = 1) -> Semantics:
     except KeyError:
         raise UnsupportedPTXError(f"{opcode}: the emulator does not know this form of {name}") from None
     if modifiers.left:
-        raise UnsupportedPTXError(f"{opcode}: the emulator does not know the modifier .{modifiers.left[0]} here")
+        raise UnsupportedPTXError(
+            f"{opcode}: the emulator does not know the modifier .{modifiers.left[0]} here"
+        )
     return found

@@ -1,11 +1,13 @@
 """Exact rounding: fused multiply-add, directed modes, flushing, saturation, narrowing.
 
-The rule behind all of it: a float64 that holds a result rounded *to odd* (the last bit is set whenever something was
-cut off) can be rounded once more to float32, float16 or bfloat16, in any mode, as if from the exact value.
+The rule behind all of it: a float64 that holds a result rounded *to odd* (the last bit is set whenever
+something was cut off) can be rounded once more to float32, float16 or bfloat16, in any mode, as if from the
+exact value.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -79,7 +81,7 @@ def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def two_product(a: Array, b: Array) -> tuple[Array, Array]:
-    """The rounded product and its exact error (Veltkamp, Dekker); float64 away from both ends of the range."""
+    """The rounded product and its exact error (Veltkamp, Dekker), away from both ends of the range."""
     split = 134217729.0
     p = a * b
     t = split * a
@@ -92,7 +94,7 @@ def two_product(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def to_odd(s: Array, error: Array) -> Array:
-    """Round to odd: where something was cut off and the last bit is even, step to the odd neighbour on that side."""
+    """Round to odd: where something was cut off and the last bit is even, step to the odd neighbour there."""
     bits = s.view(np.int64)
     step = np.where((error > 0) == (bits >= 0), np.int64(1), np.int64(-1))
     inexact = (error != 0) & ((bits & np.int64(1)) == 0) & np.isfinite(s)
@@ -112,7 +114,7 @@ def narrow(x: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def directed(rounded: Array, below: Array, above: Array, mode: str) -> Array:
-    """Turn a result rounded to nearest into .rz, .rm or .rp, knowing where the exact value is below or above it."""
+    """Turn a result rounded to nearest into .rz, .rm or .rp, knowing on which side the exact value lies."""
     if mode == "rn":
         return rounded
     dtype = rounded.dtype
@@ -133,71 +135,87 @@ def fix_zero(result: Array, mode: str, *terms: Array) -> Array:
     return np.where((result == 0) & is_negative, -result.dtype.type(0), result)
 
 
-# The low bits of a float64 that decide a second rounding, and the pattern of a tie.
-_TIES = {F32: (np.int64((1 << 29) - 1), np.int64(1 << 28)), BFLOAT16: (np.int64((1 << 45) - 1), np.int64(1 << 44))}
+def repaired(result: Array, hard: Array, p: Array, c: Array, s: Array) -> Array:
+    """Round the sums s = p + c again where `hard` says that their own rounding may have mattered."""
+    result, hard = np.array(result), np.reshape(hard, np.shape(s))
+    p, c, s = (np.broadcast_to(v, result.shape)[hard] for v in (p, c, s))
+    _, error = two_sum(p, c)
+    result[hard] = narrow(to_odd(s, error), result.dtype)
+    return result
 
 
-def fma_narrow(a: Array, b: Array, c: Array, dtype: np.dtype[Any]) -> Array:
-    """a * b + c with one rounding, for float32, float16 and bfloat16.
+def fma_f32(a: Array, b: Array, c: Array) -> Array:
+    """Compute a * b + c in float32 with one rounding.
 
-    The product is exact in float64 and so almost always is what matters of the sum; only where its tail is exactly a
-    tie, or the result is subnormal, is the sum's own error looked at. A float16 sum never needs it: a sum too long
-    for float64 has its tie bits far from the end.
+    The product is exact in float64, and so almost always is what matters of the sum: only where its tail is
+    exactly a tie, or the result is subnormal, is the error of the sum looked at.
     """
-    p = a.astype(F64)
-    p = np.multiply(p, b.astype(F64))
+    p = a.astype(F64) * b.astype(F64)
     wide = c.astype(F64)
     s = p + wide
-    if dtype == F16:
-        return s.astype(F16)
-    mask, tie = _TIES[dtype]
-    result = narrow(s, dtype)
-    size = np.abs(s)
-    hard = ((s.view(np.int64) & mask) == tie) | ((size < 2.0**-125) & (size > 0))
-    if not np.any(hard):
+    result = s.astype(F32)
+    tails = np.ascontiguousarray(s).view(np.uint32)[..., ::2] << np.uint32(3)
+    ties = tails == np.uint32(1 << 31)
+    sizes = (result.view(np.uint32) << np.uint32(1)) - np.uint32(
+        1
+    )  # a zero is exact, and wraps to the largest
+    is_normal = np.min(sizes) > 0x00FFFFFF
+    if is_normal and not np.any(ties):
         return result
-    _, error = two_sum(p, wide)
-    return np.where(hard, narrow(to_odd(s, error), dtype), result)
+    return repaired(result, ties if is_normal else ties | (sizes <= np.uint32(0x00FFFFFF)), p, wide, s)
 
 
-def round_fraction(value: Fraction) -> float:
-    """The float64 nearest to an exact value, ties to even, infinite beyond the range."""
-    try:
-        return value.numerator / value.denominator
-    except OverflowError:
-        return float("inf") if value > 0 else float("-inf")
+def fma_f16(a: Array, b: Array, c: Array) -> Array:
+    """Compute a * b + c in float16: a sum that is too long for float64 is no tie of float16."""
+    return (a.astype(F64) * b.astype(F64) + c.astype(F64)).astype(F16)
+
+
+def fma_bf16(a: Array, b: Array, c: Array) -> Array:
+    """Compute a * b + c in bfloat16 with one rounding."""
+    p = a.astype(F64) * b.astype(F64)
+    wide = c.astype(F64)
+    return narrow(to_odd(*two_sum(p, wide)), BFLOAT16)
 
 
 def _fma_exact(a: float, b: float, c: float) -> float:
     """One fused multiply-add over finite floats by exact arithmetic."""
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     if exact == 0:
-        return a * b + c if a == 0 or b == 0 or c == 0 else 0.0
-    result = round_fraction(exact)
-    return result if result or exact > 0 else -0.0
+        return a * b + c if a == 0 or b == 0 else 0.0
+    try:
+        return math.copysign(exact.numerator / exact.denominator, exact)
+    except OverflowError:
+        return math.copysign(math.inf, exact)
 
 
 def fma_f64(a: Array, b: Array, c: Array) -> Array:
-    """a * b + c with one rounding, for float64 (Boldo and Melquiond: an odd sum in the middle).
+    """Compute a * b + c in float64 with one rounding (Boldo and Melquiond: an odd sum inside).
 
     Lanes near the ends of the range, where the error terms are not exact, go through exact arithmetic one by one.
     """
     p = a * b
     size = np.abs(p)
-    limit = np.maximum(np.maximum(np.abs(a), np.abs(b)), np.maximum(np.abs(c), size))
-    easy = (limit < HUGE) & ((size > TINY) | (a == 0) | (b == 0))
+    largest = np.maximum(np.maximum(np.abs(a), np.abs(b)), np.maximum(np.abs(c), size))
+    easy = (largest < HUGE) & ((size > TINY) | (a == 0) | (b == 0))
     up, low = two_product(a, b)
     t, t_low = two_sum(c, low)
     v, v_low = two_sum(up, t)
     result = v + to_odd(*two_sum(t_low, v_low))
+    is_zero = result == 0
     if np.all(easy):
-        return np.where(v == 0, p + c, result) if np.any(v == 0) else result
-    plain = np.where(np.isfinite(a) & np.isfinite(b) & np.isinf(c), c, p + c)
-    result, a, b, c = np.broadcast_arrays(np.where(easy & (v != 0), result, plain), a, b, c)
-    result = result.copy()
-    finite = np.isfinite(a) & np.isfinite(b) & np.isfinite(c)
-    for i in zip(*np.nonzero(~np.broadcast_to(easy, result.shape) & finite), strict=True):
-        result[i] = _fma_exact(float(a[i]), float(b[i]), float(c[i]))
+        return np.where(is_zero, p + c, result) if np.any(is_zero) else result
+    finite = np.isfinite(a) & np.isfinite(b)
+    result = np.where(easy & ~is_zero, result, np.where(finite & np.isinf(c), c, p + c))
+    return by_lane(result, ~easy & finite & np.isfinite(c), _fma_exact, a, b, c)
+
+
+def by_lane(result: Array, lanes: Array, function: Callable[..., float], *operands: Array) -> Array:
+    """Replace the result of a few lanes by a Python function of their operands."""
+    result = np.array(result)
+    operands = tuple(np.broadcast_to(x, result.shape) for x in operands)
+    for i in zip(*np.nonzero(np.atleast_1d(lanes)), strict=True):
+        at = i if result.ndim else ()
+        result[at] = function(*(float(x[at]) for x in operands))
     return result
 
 
@@ -225,6 +243,5 @@ def exact_side(name: str, rounded: Array, *operands: Array) -> tuple[Array, Arra
         found = Fraction(result) ** 2 if name == "sqrt" else Fraction(result)
         return (exact > found) - (exact < found)
 
-    sides = np.frompyfunc(side, len(operands) + 1, 1)(rounded, *operands)
-    sides = np.asarray(sides).astype(np.int8)
+    sides = np.asarray(np.frompyfunc(side, len(operands) + 1, 1)(rounded, *operands)).astype(np.int8)
     return sides < 0, sides > 0
