@@ -1,0 +1,351 @@
+"""What attribution asks of PTX: its memory accesses, symbolic addresses, basic blocks and branches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from kernellab.emulator.ptx import (
+    TYPE_BYTES,
+    Function,
+    Group,
+    Immediate,
+    Instruction,
+    Memory,
+    Operand,
+    Pair,
+    Register,
+    Symbol,
+    Vector,
+    render,
+)
+
+_LANES = {"v2": 2, "v4": 4, "v8": 8}
+_KINDS = {
+    "ld": "load",
+    "ldu": "load",
+    "st": "store",
+    "atom": "atomic",
+    "red": "atomic",
+    "ldmatrix": "load matrix",
+    "stmatrix": "store matrix",
+}
+_ALIASES = ("mov", "cvta")
+_PURE = (
+    "and",
+    "or",
+    "xor",
+    "not",
+    "shl",
+    "shr",
+    "mul",
+    "mad",
+    "min",
+    "max",
+    "cvt",
+    "bfe",
+    "bfi",
+    "lop3",
+    "neg",
+)
+_ENDS = ("bra", "brx", "ret", "exit", "trap")
+
+
+@dataclass(frozen=True, slots=True)
+class PTXAccess:
+    """One PTX instruction that asks memory for something.
+
+    Attributes
+    ----------
+    index, line : int
+        Position in the body, line of the PTX text.
+    kind : str
+        ``load``, ``store``, ``atomic``, ``load matrix``, ``store matrix`` or ``copy`` (cp.async).
+    space : str
+        ``global``, ``shared``, ``local`` or ``generic``.
+    element, count : int
+        Bytes of an element, elements.
+    block : int
+        Basic block.
+    base : tuple
+        Symbolic address without its constant; equal for equal addresses.
+    offset : int
+        The constant, in bytes.
+    is_volatile : bool
+        It may not be removed.
+    """
+
+    index: int
+    line: int
+    kind: str
+    space: str
+    element: int
+    count: int
+    block: int
+    base: tuple[tuple[int, int], ...]
+    offset: int
+    is_volatile: bool
+
+    @property
+    def width(self) -> int:
+        """Bytes a lane."""
+        return self.element * self.count
+
+    @property
+    def end(self) -> int:
+        """Constant of the first byte behind it."""
+        return self.offset + self.width
+
+
+def shape(instruction: Instruction) -> tuple[str, str, int, int] | None:
+    """Return kind, space, element bytes and element count of a memory access, None for anything else."""
+    words = instruction.opcode.split(".")
+    if words[0] == "cp":
+        return _copy_shape(instruction, words)
+    kind = _KINDS.get(words[0])
+    space = next((w.split("::")[0] for w in words[1:] if w.split("::")[0] in _SPACES), "generic")
+    if kind is None or space in ("param", "const"):
+        return None
+    if kind.endswith("matrix"):
+        return kind, "shared", 16, 1
+    types = [word for word in words[1:] if word in TYPE_BYTES]
+    if not types:
+        return None
+    count = next((_LANES[word] for word in words[1:] if word in _LANES), 1)
+    return kind, space, TYPE_BYTES[types[-1]], count
+
+
+_SPACES = ("global", "shared", "local", "param", "const")
+
+
+def _copy_shape(instruction: Instruction, words: list[str]) -> tuple[str, str, int, int] | None:
+    if words[1:2] != ["async"] or words[2] not in ("ca", "cg"):
+        return None
+    sizes = [operand.value for operand in instruction.operands if isinstance(operand, Immediate)]
+    return ("copy", "global", sizes[0], 1) if sizes else None
+
+
+def accesses(function: Function, blocks: Blocks) -> tuple[PTXAccess, ...]:
+    """List the memory accesses of a function in order."""
+    addresses = Addresses(function)
+    found = []
+    for instruction in function.body:
+        is_what = shape(instruction)
+        if is_what is None:
+            continue
+        memory = next((o for o in instruction.operands[::-1] if isinstance(o, Memory)), None)
+        operand = memory or next((o for o in instruction.operands if isinstance(o, Group | Symbol)), None)
+        base, offset = addresses.of(operand, instruction.index)
+        is_volatile = ".volatile" in instruction.opcode or is_what[0] in ("atomic", "copy")
+        block = blocks.of[instruction.index]
+        found.append(
+            PTXAccess(instruction.index, instruction.line, *is_what, block, base, offset, is_volatile)
+        )
+    return tuple(found)
+
+
+def registers(operand: Operand) -> Iterator[str]:
+    """Name the registers of an operand."""
+    match operand:
+        case Register(name, _):
+            yield name
+        case Memory(base, _, extra):
+            yield from registers(base)
+            for each in extra:
+                yield from registers(each)
+        case Vector(elements) | Group(elements):
+            for each in elements:
+                yield from registers(each)
+        case Pair(first, second):
+            yield from registers(first)
+            yield from registers(second)
+
+
+def read_registers(function: Function) -> frozenset[str]:
+    """Name every register that some instruction reads."""
+    names: set[str] = set()
+    for instruction in function.body:
+        if instruction.guard:
+            names.add(instruction.guard.register)
+        has_result = not instruction.opcode.startswith(("st", "red", "bra", "bar", "call"))
+        for operand in instruction.operands[1 if has_result else 0 :]:
+            names.update(registers(operand))
+    return frozenset(names)
+
+
+class Addresses:
+    """Addresses as linear forms: a sum of multiples of unknowns, plus a constant.
+
+    Two accesses whose forms differ in the constant only are neighbours, whatever registers NVVM chose.
+    Unknowns are numbered; equal expressions get equal numbers.
+    """
+
+    def __init__(self, function: Function) -> None:
+        self._body = function.body
+        self._numbers: dict[object, int] = {}
+        self._memo: dict[int, tuple[tuple[tuple[int, int], ...], int]] = {}
+        self._definitions: dict[str, list[int]] = {}
+        for instruction in function.body:
+            if instruction.operands and not instruction.opcode.startswith(("st.", "red.", "bra")):
+                for name in registers(instruction.operands[0]):
+                    self._definitions.setdefault(name, []).append(instruction.index)
+
+    def of(self, operand: Operand | None, index: int) -> tuple[tuple[tuple[int, int], ...], int]:
+        """Return the form of an operand read by instruction `index`: ((unknown, factor), ...), constant."""
+        match operand:
+            case Memory(base, offset, _):
+                form, constant = self.of(base, index)
+                return form, constant + offset
+            case Group(elements) if elements:
+                return self.of(elements[0], index)
+            case Immediate(value, _):
+                return (), value
+            case Symbol(name, offset):
+                return self._unknown(("symbol", name)), offset
+            case Register(name, _):
+                return self._register(name, index)
+        return self._unknown(("operand", render(operand) if operand else index)), 0
+
+    def _unknown(self, key: object) -> tuple[tuple[int, int], ...]:
+        return ((self._numbers.setdefault(key, len(self._numbers)), 1),)
+
+    def _register(self, name: str, index: int) -> tuple[tuple[tuple[int, int], ...], int]:
+        places = self._definitions.get(name, ())
+        if len(places) != 1 or places[0] >= index:
+            return self._unknown(("register", name, sum(place < index for place in places))), 0
+        place = places[0]
+        if place not in self._memo:
+            self._memo[place] = self._computed(self._body[place], name)
+        return self._memo[place]
+
+    def _computed(self, instruction: Instruction, name: str) -> tuple[tuple[tuple[int, int], ...], int]:
+        head = instruction.opcode.split(".")[0]
+        is_simple = instruction.guard is None and isinstance(instruction.operands[0], Register)
+        if is_simple and "cc" not in instruction.opcode.split("."):
+            sources = [self.of(operand, instruction.index) for operand in instruction.operands[1:]]
+            if head in _ALIASES and len(sources) == 1:
+                return sources[0]
+            linear = _linear(instruction.opcode, sources)
+            if linear is not None:
+                return linear
+            if head in _PURE:
+                return self._unknown(("computed", instruction.opcode, tuple(sources))), 0
+        return self._unknown(("register", name, instruction.index)), 0
+
+
+_Form = tuple[tuple[tuple[int, int], ...], int]
+
+
+def _linear(opcode: str, sources: list[_Form]) -> _Form | None:
+    words = opcode.split(".")
+    if words[0] in ("add", "sub") and words[-1][0] in "sub" and len(sources) == 2:
+        return _sum(sources[0], sources[1], 1 if words[0] == "add" else -1)
+    if words[0] == "shl" and not sources[1][0]:
+        return _sum(((), 0), sources[0], 1 << min(sources[1][1], 63))
+    if words[:2] == ["mul", "lo"] and not sources[1][0]:
+        return _sum(((), 0), sources[0], sources[1][1])
+    if words[:2] == ["mad", "lo"] and not sources[1][0]:
+        return _sum(sources[2], sources[0], sources[1][1])
+    return None
+
+
+def _sum(first: _Form, second: _Form, factor: int) -> _Form:
+    total = dict(first[0])
+    for unknown, times in second[0]:
+        total[unknown] = total.get(unknown, 0) + factor * times
+    form = tuple(sorted((unknown, times) for unknown, times in total.items() if times))
+    return form, first[1] + factor * second[1]
+
+
+class Blocks:
+    """Basic blocks of a function.
+
+    Attributes
+    ----------
+    of : tuple of int
+        Block of each instruction.
+    starts : tuple of int
+        First instruction of each block.
+    """
+
+    def __init__(self, function: Function) -> None:
+        self._body = function.body
+        self._labels = function.labels
+        self._tables = function.branch_targets
+        leaders = {0, *function.labels.values()}
+        for instruction in function.body:
+            if instruction.opcode.split(".")[0] in _ENDS:
+                leaders.add(instruction.index + 1)
+        self.starts = tuple(sorted(place for place in leaders if place < len(function.body)))
+        numbers: list[int] = []
+        for number, start in enumerate(self.starts):
+            end = self.starts[number + 1] if number + 1 < len(self.starts) else len(function.body)
+            numbers.extend([number] * (end - start))
+        self.of = tuple(numbers)
+        self._dominators: list[int] | None = None
+
+    def last(self, block: int) -> Instruction:
+        """Return the last instruction of a block."""
+        end = self.starts[block + 1] if block + 1 < len(self.starts) else len(self._body)
+        return self._body[end - 1]
+
+    def members(self, block: int) -> range:
+        """Return the instruction indexes of a block."""
+        return range(self.starts[block], self.last(block).index + 1)
+
+    def dominates(self, first: int, second: int) -> bool:
+        """Say whether every way to block `second` leads through block `first`."""
+        if self._dominators is None:
+            self._dominators = self._find_dominators()
+        return bool(self._dominators[second] >> first & 1)
+
+    def _successors(self, block: int) -> list[int]:
+        last = self.last(block)
+        head = last.opcode.split(".")[0]
+        targets = branch_targets(last, self._labels, self._tables)
+        following = [self.of[place] for place in targets if place < len(self.of)]
+        falls = head not in _ENDS or last.guard is not None
+        if falls and block + 1 < len(self.starts):
+            following.append(block + 1)
+        return following
+
+    def _find_dominators(self) -> list[int]:
+        count = len(self.starts)
+        everything = (1 << count) - 1
+        before: list[list[int]] = [[] for _ in range(count)]
+        for block in range(count):
+            for target in self._successors(block):
+                before[target].append(block)
+        found = [everything] * count
+        found[0] = 1
+        has_changed = True
+        while has_changed:
+            has_changed = False
+            for block in range(1, count):
+                common = everything
+                for other in before[block]:
+                    common &= found[other]
+                common |= 1 << block
+                if common != found[block]:
+                    found[block], has_changed = common, True
+        return found
+
+
+def is_branch(instruction: Instruction) -> bool:
+    """Say whether this is a jump inside the function."""
+    return instruction.opcode.split(".")[0] in ("bra", "brx")
+
+
+def branch_targets(
+    instruction: Instruction, labels: Mapping[str, int], tables: Mapping[str, tuple[str, ...]]
+) -> list[int]:
+    """Return the instruction indexes that a jump may lead to."""
+    if not is_branch(instruction):
+        return []
+    names: list[str] = []
+    for operand in instruction.operands:
+        if isinstance(operand, Symbol):
+            names.extend(tables.get(operand.name, (operand.name,)))
+        elif isinstance(operand, Vector):
+            names.extend(o.name for o in operand.elements if isinstance(o, Symbol))
+    return [labels[name] for name in names if name in labels]
