@@ -87,7 +87,7 @@ class Resources:
     registers : int
         32-bit registers a thread.
     shared_bytes : int
-        Static shared memory a block, in bytes.
+        Static shared memory a block, in bytes, without what the system reserves.
     local_bytes : int
         Local memory (stack frame and spills) a thread, in bytes; callees not included.
     constant_bytes : int

@@ -63,6 +63,8 @@ def read_resources(cubin: bytes) -> dict[str, Resources]:
         if attribute in (_REGISTER_COUNT, _FRAME_SIZE) and len(value) >= 8:
             index, amount = struct.unpack_from("<II", value)
             (registers if attribute == _REGISTER_COUNT else frames)[symbols.get(index, "")] = amount
+    # From sm_90 on, a block's first KiB belongs to the system, and the section's size counts it.
+    reserved = 1024 if ".nv.shared.reserved.0" in sections else 0
     found = {}
     for name, section in sections.items():
         if name.startswith(".nv.constant0."):
@@ -71,7 +73,7 @@ def read_resources(cubin: bytes) -> dict[str, Resources]:
             shared = sections.get(f".nv.shared.{entry}")
             found[entry] = Resources(
                 registers=registers.get(entry, text.info >> 24 if text else 0),
-                shared_bytes=shared.size if shared else 0,
+                shared_bytes=max(0, shared.size - reserved) if shared else 0,
                 local_bytes=frames.get(entry, 0),
                 constant_bytes=section.size,
                 barriers=_barriers(sections.get(f".nv.info.{entry}"), text),

@@ -18,10 +18,11 @@ def recall(key: str) -> Binary | None:
     return binary
 
 
-def remember(binary: Binary) -> Binary:
-    """Keep `binary` in hand and give it back."""
-    _kept[binary.key] = binary
-    _kept.move_to_end(binary.key)
+def remember(binary: Binary, key: str | None = None) -> Binary:
+    """Keep `binary` in hand, under its own key or `key`, and give it back."""
+    name = key or binary.key
+    _kept[name] = binary
+    _kept.move_to_end(name)
     while len(_kept) > _LIMIT:
         _kept.popitem(last=False)
     return binary

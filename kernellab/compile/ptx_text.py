@@ -95,8 +95,8 @@ def merge(main: str, helper: str) -> str:
     body = re.sub(r"^\s*\.(?:version|target|address_size)\b.*$", "", helper, flags=re.MULTILINE)
     body = re.sub(r"^\s*\.(?:file|loc)\b.*$", "", body, flags=re.MULTILINE)
     body = re.sub(r"^\s*\.section[^{]*\{[^}]*\}", "", body, flags=re.MULTILINE)
-    for name in defined_functions(helper):
-        main = _extern_declaration(name).sub(_blank, main)
+    for linkage, name in _definitions(helper):
+        main = _extern_declaration(name).sub(lambda match, word=linkage: match[0].replace(".extern", word, 1), main)
     # Before the line tables at the end of `main`, whose sections must stay last.
     return main.rstrip() + "\n" + body.strip() + "\n"
 
@@ -109,17 +109,16 @@ def undefined_functions(ptx: str) -> tuple[str, ...]:
 
 def defined_functions(ptx: str) -> tuple[str, ...]:
     """The functions that a PTX text defines with a body."""
-    text = _blank_comments(ptx)
-    found = re.findall(rf"^[ \t]*(?:\.(?:visible|weak)\s+)?\.func\s*(?:\([^)]*\)\s*)?({_NAME})[^;{{]*\{{", text, re.MULTILINE)
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(name for _, name in _definitions(ptx)))
+
+
+def _definitions(ptx: str) -> list[tuple[str, str]]:
+    pattern = rf"^[ \t]*(\.(?:visible|weak))?\s*\.func\s*(?:\([^)]*\)\s*)?({_NAME})[^;{{]*\{{"
+    return re.findall(pattern, _blank_comments(ptx), re.MULTILINE)
 
 
 def _extern_declaration(name: str) -> re.Pattern[str]:
     return re.compile(rf"\.extern\s+\.func\s*(?:\([^)]*\)\s*)?{re.escape(name)}\s*(?:\([^)]*\))?\s*;")
-
-
-def _blank(match: re.Match[str]) -> str:
-    return "\n" * match[0].count("\n")
 
 
 def _blank_comments(ptx: str) -> str:

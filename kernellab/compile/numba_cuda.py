@@ -1,0 +1,254 @@
+"""The only place that imports numba: compile a Python kernel to PTX with no driver and no GPU.
+
+numba-cuda asks the driver for a compute capability as soon as a kernel calls a device function. `_session`
+answers for it, and leaves no trace in the caller's dispatchers. numba-cuda is in maintenance; should its
+successor replace it, this file changes and nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from kernellab.compile import nvrtc, ptx_text
+from kernellab.compile.toolchain import INSTALL, toolchain
+from kernellab.errors import CompileError, UnavailableError
+
+
+@dataclass(frozen=True)
+class NumbaPtx:
+    """What Numba made of one kernel: helpers merged in, entry named as Numba names it."""
+
+    ptx: str
+    entry: str
+    needs_device_runtime: bool
+    log: str
+
+
+@functools.cache
+def cuda_module() -> ModuleType:
+    """``numba.cuda``, or `UnavailableError` with the remedy."""
+    if os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0"):
+        raise UnavailableError("numba.cuda is in simulator mode, which compiles nothing: unset NUMBA_ENABLE_CUDASIM")
+    try:
+        with quiet():
+            from numba import cuda
+            from numba.cuda import compiler  # noqa: F401
+    except Exception as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise UnavailableError(f"numba-cuda does not import ({first}); {INSTALL} brings a set that fits") from error
+    return cuda  # type: ignore[no-any-return]
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keep the compilers' warnings from the caller."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def is_dispatcher(function: object) -> bool:
+    """Whether `function` came from ``@cuda.jit``; imports nothing."""
+    return hasattr(function, "py_func") and hasattr(function, "targetoptions")
+
+
+def numba_type(description: Any) -> Any:
+    """Turn an `ArgumentType`, a string such as ``"float32[:, ::1]"`` or a Numba type into a Numba type."""
+    from kernellab.compile.numba_arguments import ArgumentType
+
+    cuda_module()
+    from numba.cuda import types
+    from numba.cuda.core import sigutils
+    from numba.cuda.typing.typeof import Purpose, typeof
+
+    with quiet():
+        if isinstance(description, ArgumentType):
+            return typeof(description.example(), Purpose.argument)
+        if isinstance(description, str):
+            (parsed,), _ = sigutils.normalize_signature(f"void({description})")
+            return parsed
+        if isinstance(description, types.Type):
+            return description
+    raise UnavailableError(f"{description!r} is no argument type; numba_types(args) makes them")
+
+
+def compile_ptx(
+    function: Any, argument_types: Sequence[Any], arch: str, options: Mapping[str, Any], label: str
+) -> NumbaPtx:
+    """Compile a Python kernel to one PTX text.
+
+    Parameters
+    ----------
+    function : callable
+        A plain Python function or a ``@cuda.jit`` dispatcher.
+    argument_types : sequence
+        See `numba_type`.
+    arch : str
+        Such as ``"sm_90"``.
+    options : mapping
+        ``fastmath``, ``opt``, ``launch_bounds``, ``link``.
+    label : str
+        How messages call the kernel.
+
+    Returns
+    -------
+    NumbaPtx
+
+    Raises
+    ------
+    CompileError
+        With Numba's own words in `log`.
+    """
+    cuda_module()
+    python_function = function.py_func if is_dispatcher(function) else function
+    capability = _capability(arch)
+    try:
+        with quiet(), _session(capability):
+            library, entry = _lower(python_function, [numba_type(each) for each in argument_types], capability, options)
+            ptx = str(library.get_asm_str(cc=capability))
+            linked = [*getattr(library, "_linking_files", ()), *(options.get("link") or ())]
+            is_cooperative = bool(library.use_cooperative)
+    except UnavailableError:
+        raise
+    except Exception as error:
+        raise _explain(error, label) from error
+    ptx, log = _merge_helpers(ptx, linked, arch, label)
+    return NumbaPtx(ptx, entry, is_cooperative, log)
+
+
+def _capability(arch: str) -> tuple[int, int] | tuple[int, int, str]:
+    nvrtc.check_architecture(arch)
+    digits = arch[3:].rstrip("af")
+    suffix = arch[3 + len(digits) :]
+    number = (int(digits[:-1]), int(digits[-1]))
+    return (*number, suffix) if suffix else number
+
+
+def _lower(function: Any, types_: Sequence[Any], capability: Any, options: Mapping[str, Any]) -> tuple[Any, str]:
+    """Numba's own steps for a kernel (those of its dispatcher), without the device behind them."""
+    from numba.cuda import compiler, types
+    from numba.cuda.cudadrv import nvvm
+
+    fastmath = bool(options.get("fastmath"))
+    result = compiler.compile_cuda(
+        function,
+        types.void,
+        tuple(types_),
+        lineinfo=True,
+        fastmath=fastmath,
+        nvvm_options={"fastmath": fastmath, "opt": 3 if options.get("opt", True) else 0},
+        cc=capability,
+    )
+    library = result.library
+    kernel = library.get_function(result.fndesc.llvm_func_name)
+    library._entry_name = result.fndesc.llvm_func_name
+    compiler.kernel_fixup(kernel, False)
+    nvvm.set_launch_bounds(kernel, options.get("launch_bounds"))
+    return library, str(kernel.name)
+
+
+@contextlib.contextmanager
+def _session(capability: Any) -> Iterator[None]:
+    """Answer for the driver, compile device functions with line tables, and drop them again afterwards."""
+    from numba.cuda import dispatcher
+    from numba.cuda.core.compiler_lock import global_compiler_lock
+
+    class Device:
+        compute_capability = capability
+
+    original_device = dispatcher.get_current_device
+    original_compile = dispatcher.CUDADispatcher.compile_device
+    made: list[tuple[Any, Any]] = []
+
+    def compile_device(self: Any, args: Any, return_type: Any = None) -> Any:
+        if args in self.overloads:
+            return original_compile(self, args, return_type)
+        before = self.targetoptions
+        self.targetoptions = {**before, "lineinfo": True, "debug": False, "opt": before.get("opt", True)}
+        try:
+            result = original_compile(self, args, return_type)
+        finally:
+            self.targetoptions = before
+        made.append((self, args))
+        return result
+
+    with global_compiler_lock:
+        dispatcher.get_current_device = lambda: Device
+        dispatcher.CUDADispatcher.compile_device = compile_device
+        try:
+            yield
+        finally:
+            dispatcher.get_current_device = original_device
+            dispatcher.CUDADispatcher.compile_device = original_compile
+            for owner, args in made:
+                owner.overloads.pop(args, None)
+
+
+def _merge_helpers(ptx: str, linked: Sequence[Any], arch: str, label: str) -> tuple[str, str]:
+    """Compile the CUDA helpers that Numba would link (float16, reshape) and put what is called into the text."""
+    logs = []
+    for item in [*linked, *_reshape_helper(ptx)]:
+        from numba.cuda.cudadrv.linkable_code import LinkableCode
+
+        with quiet():
+            code = LinkableCode.from_path_or_obj(item)
+        if code.kind == "cu":
+            text = code.data.decode() if isinstance(code.data, bytes) else str(code.data)
+            made = _compile_helper(text, code.name, arch, _called_names(ptx))
+            helper, log = made.ptx, made.log
+        elif code.kind == "ptx":
+            helper, log = (code.data.decode() if isinstance(code.data, bytes) else str(code.data)), ""
+        else:
+            raise CompileError(f"{label}: link={code.name} is {code.kind}, which has no PTX to run; link .cu or .ptx files")
+        if set(ptx_text.undefined_functions(ptx)) & set(ptx_text.defined_functions(helper)):
+            ptx = ptx_text.merge(ptx, helper)
+        logs.append(log)
+    return ptx, "\n".join(log for log in logs if log)
+
+
+def _called_names(ptx: str) -> tuple[str, ...]:
+    return ptx_text.undefined_functions(ptx)
+
+
+def _reshape_helper(ptx: str) -> list[str]:
+    wanted = {"numba_attempt_nocopy_reshape", "nocopy_empty_reshape"} & set(ptx_text.undefined_functions(ptx))
+    return [str(_package() / "reshape_funcs.cu")] if wanted else []
+
+
+def _package() -> Path:
+    file = cuda_module().__file__
+    assert file is not None
+    return Path(file).parent
+
+
+@functools.lru_cache(maxsize=32)
+def _compile_helper(text: str, name: str, arch: str, wanted: tuple[str, ...]) -> nvrtc.Compilation:
+    own = _package() / "include" / str(nvrtc.version()[0])
+    folders = [own, *toolchain().include_dirs, _package() / "memory_management"]
+    options = [f"-arch={arch}", "-std=c++17", "-default-device", "-rdc=true", *(f"-I{folder}" for folder in folders)]
+    try:
+        return nvrtc.compile_text(text, name, options, is_relocatable=True)
+    except nvrtc.NvrtcError as error:
+        first = next((row for row in error.log.splitlines() if "error" in row), error.log)
+        raise CompileError(f"Numba's helper {name} does not compile: {first}", error.log) from error
+
+
+def _explain(error: Exception, label: str) -> CompileError:
+    import re
+
+    log = re.sub(r"\x1b\[[0-9;]*m", "", str(error)) or type(error).__name__
+    places = re.findall(r'File "([^"]+)", line (\d+)', log)
+    rows = [row.strip() for row in log.splitlines() if row.strip()]
+    skipped = re.compile(r"(Failed in \w+ mode|During: |File \"|\^|-+$|This error may|\[\d\])")
+    reasons = [row for row in rows if not skipped.match(row)]
+    reason = reasons[0] if reasons else type(error).__name__
+    where = f" (line {places[-1][1]} of {os.path.basename(places[-1][0])})" if places else ""
+    return CompileError(f"{label}: Numba does not compile it: {reason}{where}", log)
