@@ -124,9 +124,10 @@ def check_values(
         if operand.index_of is None or not isinstance(array, np.ndarray) or array.size == 0:
             continue
         length, low, high = sizes[operand.index_of], int(array.min()), int(array.max())
-        if low < -length or high >= length:
-            rule = f"an index must lie in [{-length}, {length})"
-            worst = low if low < -length else high
+        least = -length if operand.is_wrapping else 0
+        if low < least or high >= length:
+            rule = f"an index must lie in [{least}, {length})"
+            worst = low if low < least else high
             raise SpecError(f"{kernel.id}: {operand.name} holds {worst}, {rule}; correct it")
 
 

@@ -193,7 +193,11 @@ class Kernel:
         if not callable(self.twin):
             return ""
         module = inspect.getmodule(self.twin)
-        return inspect.getsource(module if module is not None else self.twin)
+        if module is None:
+            return inspect.getsource(self.twin)
+        shared = (item for item in vars(module).values() if inspect.ismodule(item))
+        helpers = [item for item in shared if item.__name__.startswith("kernellab.")]
+        return "".join(inspect.getsource(item) for item in (module, *helpers))
 
     @property
     def path(self) -> Path:

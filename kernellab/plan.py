@@ -118,6 +118,17 @@ class Plan:
         """Return the NumPy answer, by output name."""
         return self.kernel.problem.reference(**self.inputs, **self.parameters)
 
+    def magnitude(self) -> dict[str, Any]:
+        """Return what the error of each output is in proportion to; empty where it is the answer itself."""
+        magnitude = self.kernel.problem.magnitude
+        return {} if magnitude is None else magnitude(**self.inputs, **self.parameters)
+
+    @property
+    def roundings(self) -> int:
+        """How many roundings a right answer may carry."""
+        roundings = self.kernel.problem.roundings
+        return roundings if isinstance(roundings, int) else roundings(self.sizes)
+
 
 def bind(
     kernel: Kernel,

@@ -59,7 +59,9 @@ class Operand:
     role : {"in", "out", "inout"}
         An ``"out"`` is allocated and poisoned by whoever runs; an ``"inout"`` is copied afresh for each run.
     index_of : str, optional
-        For integer arrays: the size that its values index (``-n <= value < n``, as in NumPy).
+        For integer arrays: the size that its values index.
+    is_wrapping : bool
+        Whether a negative index counts from the end, as in NumPy.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Operand:
     shape: tuple[str, ...]
     role: Literal["in", "out", "inout"] = "in"
     index_of: str | None = None
+    is_wrapping: bool = False
 
     @property
     def is_input(self) -> bool:
@@ -143,8 +146,11 @@ class Problem:
         Run-time scalars of any rung.
     is_bitwise : bool
         Whether outputs must equal the reference bit for bit.
-    roundings : int
-        How many roundings of the output's dtype a right answer may carry.
+    roundings : int or callable
+        How many roundings of the output's dtype a right answer may carry, or ``f(sizes)`` that says so.
+    magnitude : callable, optional
+        Called as `reference` is: what the error of each output is in proportion to where terms may cancel,
+        such as the sum of absolute products. By default the answer itself.
     """
 
     name: str
@@ -156,7 +162,8 @@ class Problem:
     cases: tuple[Case, ...]
     parameters: tuple[Parameter, ...] = ()
     is_bitwise: bool = False
-    roundings: int = 1
+    roundings: int | Callable[[Sizes], int] = 1
+    magnitude: Callable[..., dict[str, Array]] | None = None
 
     def inputs(self, case: Case, rng: np.random.Generator | int = 0) -> dict[str, Array]:
         """Return the input arrays of a case.

@@ -1,0 +1,61 @@
+"""Vector access for Numba twins: two or four floats in one load or store, like CUDA C's `float4`."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+
+@cache
+def vector_access(width: int) -> tuple[Any, Any]:
+    """Return ``load(array, i)`` and ``store(array, i, values)`` for `width` neighbouring float32.
+
+    Numba has no vector type that an array can hold, so these two intrinsics write the LLVM load and store.
+
+    Parameters
+    ----------
+    width : int
+        2 or 4.
+
+    Returns
+    -------
+    tuple of intrinsics
+        ``load`` gives a tuple of `width` float32 from flat position ``i`` of a C-contiguous array, ``store``
+        takes one. ``i`` must be a multiple of `width` and the array aligned to ``4 * width`` bytes.
+    """
+    from llvmlite import ir
+    from numba.cuda import types
+    from numba.cuda.extending import intrinsic
+
+    vector = ir.VectorType(ir.FloatType(), width)
+    lanes = [ir.Constant(ir.IntType(32), lane) for lane in range(width)]
+
+    def pointer(context: Any, builder: Any, array_type: Any, array: Any, index_type: Any, index: Any) -> Any:
+        data = context.make_array(array_type)(context, builder, array).data
+        position = context.cast(builder, index, index_type, types.intp)
+        return builder.bitcast(builder.gep(data, [position]), vector.as_pointer())
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def load(typing: Any, array: Any, index: Any) -> Any:
+        def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            source = pointer(context, builder, array, arguments[0], index, arguments[1])
+            loaded = builder.load(source, align=4 * width)
+            parts = [builder.extract_element(loaded, lane) for lane in lanes]
+            return context.make_tuple(builder, signature.return_type, parts)
+
+        return types.UniTuple(array.dtype, width)(array, index), emit
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def store(typing: Any, array: Any, index: Any, values: Any) -> Any:
+        def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            target = pointer(context, builder, array, arguments[0], index, arguments[1])
+            packed = ir.Constant(vector, ir.Undefined)
+            for lane, constant in enumerate(lanes):
+                part = builder.extract_value(arguments[2], lane)
+                packed = builder.insert_element(packed, part, constant)
+            builder.store(packed, target, align=4 * width)
+            return context.get_dummy_value()
+
+        return types.void(array, index, values), emit
+
+    return load, store
