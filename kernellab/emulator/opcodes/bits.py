@@ -24,6 +24,8 @@ from kernellab.emulator.opcodes.registry import (
 U8, U32, U64, I32 = np.dtype(np.uint8), np.dtype(np.uint32), np.dtype(np.uint64), np.dtype(np.int32)
 WORDS = "b16 b32 b64"
 ALL = "u16 s16 b16 u32 s32 b32 u64 s64 b64"
+#: What is read of a field's position and length, by the word's bytes: only the 32-bit forms drop upper bits.
+FIELD_BITS = {4: np.uint32(255), 8: np.uint32(0xFFFFFFFF)}
 LOGIC = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
 
 
@@ -207,12 +209,11 @@ def brev(m: Modifiers) -> Semantics:
 @opcode("bfe", "u32 s32 u64 s64")
 def bfe(m: Modifiers) -> Semantics:
     """Extract `length` bits at `position`, zero- or sign-extended; bits beyond the top are the sign."""
-    dtype, last = m.dtype, np.uint32(8 * m.dtype.itemsize - 1)
+    dtype, last, kept = m.dtype, np.uint32(8 * m.dtype.itemsize - 1), FIELD_BITS[m.dtype.itemsize]
     width = last + np.uint32(1)
 
     def compute(a: Array, position: Array, length: Array) -> Array:
-        at, n = position & np.uint32(255), length & np.uint32(255)
-        n = np.minimum(n, width)
+        at, n = position & kept, np.minimum(length & kept, width)
         shifted = np.right_shift(a, np.minimum(at, last).astype(dtype))
         if dtype.kind == "u":
             shifted = shifted * (at < width).astype(dtype)
@@ -242,10 +243,10 @@ def field_mask(at: Array, n: Array, dtype: np.dtype[np.unsignedinteger]) -> Arra
 @opcode("bfi", "b32 b64")
 def bfi(m: Modifiers) -> Semantics:
     """Insert the low `length` bits of a into b at `position`."""
-    dtype, last = m.dtype, np.uint32(8 * m.dtype.itemsize - 1)
+    dtype, last, kept = m.dtype, np.uint32(8 * m.dtype.itemsize - 1), FIELD_BITS[m.dtype.itemsize]
 
     def compute(a: Array, b: Array, position: Array, length: Array) -> Array:
-        at, n = position & np.uint32(255), length & np.uint32(255)
+        at, n = position & kept, length & kept
         mask = field_mask(at, n, dtype)
         return (b & ~mask) | ((a << np.minimum(at, last).astype(dtype)) & mask)
 
@@ -288,6 +289,24 @@ PRMT = {
 }
 
 
+def permute(a: Array, b: Array, selectors: int) -> Array:
+    """`prmt` with selectors known beforehand."""
+    out: Array = np.uint32(0)
+    for i in range(4):
+        selector = selectors >> (4 * i)
+        word, place = (b if selector & 4 else a), selector & 3
+        if selector & 8:
+            byte = (word.view(I32) << np.int32(24 - 8 * place) >> np.int32(31)).view(U32) & np.uint32(
+                255 << (8 * i)
+            )
+        elif place < i:
+            byte = (word << np.uint32(8 * (i - place))) & np.uint32(255 << (8 * i))
+        else:
+            byte = (word >> np.uint32(8 * (place - i))) & np.uint32(255 << (8 * i))
+        out = out | byte
+    return out
+
+
 @opcode("prmt", "b32")
 def prmt(m: Modifiers) -> Semantics:
     """Pick four of the eight bytes of b:a; without a mode, bit 3 of a selector takes that byte's sign."""
@@ -299,8 +318,10 @@ def prmt(m: Modifiers) -> Semantics:
     )
 
     def compute(a: Array, b: Array, c: Array) -> Array:
-        both = (b.astype(U64) << np.uint64(32)) | a
         selectors = c if table is None else table[c & np.uint32(3)]
+        if np.ndim(selectors) == 0:
+            return permute(a, b, int(selectors))
+        both = (b.astype(U64) << np.uint64(32)) | a
         out = np.uint32(0)
         for i in range(4):
             s = selectors >> np.uint32(4 * i)

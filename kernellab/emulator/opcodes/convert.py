@@ -8,7 +8,6 @@ import ml_dtypes
 import numpy as np
 
 from kernellab.emulator.opcodes.compare import is_float
-from kernellab.emulator.opcodes.integer import saturate
 from kernellab.emulator.opcodes.registry import (
     BFLOAT16,
     DTYPES,
@@ -187,7 +186,8 @@ def finish_cvt(m: Modifiers, compute: Compute, source: np.dtype[Any], result: np
 
 def cvt_tf32(m: Modifiers) -> Semantics:
     """Keep 10 bits of a float32's mantissa: .rna takes ties away from zero, .rn to even, .rz cuts."""
-    mode, is_relu, _ = m.one_of("rna rn rz"), m.has("relu"), m.has("satfinite")
+    mode, is_relu, is_limited = m.one_of("rna rn rz"), m.has("relu"), m.has("satfinite")
+    nan, largest = np.uint32(0x7FFFFFFF), np.uint32(0x7F7FE000)
     cut = np.uint32(0xFFFFE000)
 
     def compute(a: Array) -> Array:
@@ -196,7 +196,9 @@ def cvt_tf32(m: Modifiers) -> Semantics:
             bits = bits + np.uint32(0xFFF) + ((bits >> np.uint32(13)) & np.uint32(1))
         elif mode == "rna":
             bits = bits + np.uint32(0x1000)
-        bits = np.where(a == a, bits & cut, np.uint32(0x7FFFFFFF))
+        bits = np.where(a == a, bits & cut, (a.view(U32) if mode == "rna" else nan) & cut)
+        if is_limited:
+            bits = np.where(np.isinf(bits.view(F32)), largest | (bits & np.uint32(1 << 31)), bits)
         return relu(bits.view(F32)).view(U32) if is_relu else bits
 
     return Semantics((F32,), (U32,), compute)
@@ -222,7 +224,8 @@ def to_eight_bits(x: Array, dtype: np.dtype[Any]) -> Array:
     most = np.float64(ml_dtypes.finfo(dtype).max)
     wide = x.astype(F64)
     clamped = np.where(wide == wide, np.minimum(np.maximum(wide, -most), most), wide)
-    return clamped.astype(F32).astype(dtype)
+    bits = clamped.astype(F32).astype(dtype).view(np.uint8)
+    return np.where(wide == wide, bits, np.uint8(0x7F)).view(dtype)
 
 
 def cvt_pair(m: Modifiers) -> Semantics:
@@ -254,14 +257,17 @@ def cvt_pair(m: Modifiers) -> Semantics:
 def cvt_pack(m: Modifiers) -> Semantics:
     """Clamp a and b to a narrower type and pack them; with .b32, above them the lower part of c."""
     m.has("sat")
-    narrow_type = DTYPES[m.types[0]]
-    bits = np.dtype(f"u{narrow_type.itemsize}")
-    size = np.uint32(8 * narrow_type.itemsize)
+    part = m.one_of("u4 s4 u2 s2") or m.types[0]
+    bits = int(part[1:])
+    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if part[0] == "s" else (0, (1 << bits) - 1)
+    least, most, mask, size = np.int32(low), np.int32(high), np.uint32((1 << bits) - 1), np.uint32(bits)
     signed = np.dtype(np.int32)
 
+    def clamp(x: Array) -> Array:
+        return np.minimum(np.maximum(x, least), most).view(U32) & mask
+
     def pack(a: Array, b: Array) -> Array:
-        high, low = (saturate(v, narrow_type).view(bits).astype(U32) for v in (a, b))
-        return (high << size) | low
+        return (clamp(a) << size) | clamp(b)
 
     if m.types[-1] != "b32":
         return Semantics((signed, signed), (U32,), pack)

@@ -26,6 +26,8 @@ from kernellab.emulator.opcodes.rounding import (
     fix_zero,
     fma_f32,
     fma_f64,
+    odd_fma,
+    odd_product,
     two_sum,
 )
 
@@ -68,10 +70,12 @@ def with_mode(name: str, nearest: Compute, mode: str, dtype: np.dtype[Any]) -> C
 
     def compute(*x: Array) -> Array:
         rounded = nearest(*x)
-        result = directed(rounded, *side(name, rounded, *x), mode)
-        if name in ("add", "sub"):
-            return fix_zero(result, mode, x[0], x[1] if name == "add" else -x[1])
-        return fix_zero(result, mode, x[0].astype(F64) * x[1], x[2]) if name == "fma" else result
+        below, above = side(name, rounded, *x)
+        result = directed(rounded, below, above, mode)
+        if mode != "rm" or name not in ("add", "sub", "fma"):
+            return result
+        terms = (x[0].astype(F64) * x[1], x[2]) if name == "fma" else (x[0], x[1] if name == "add" else -x[1])
+        return fix_zero(result, ~(below | above), *terms)
 
     return compute
 
@@ -80,14 +84,14 @@ def with_mode(name: str, nearest: Compute, mode: str, dtype: np.dtype[Any]) -> C
 def arithmetic(m: Modifiers) -> Semantics:
     """Sum, difference, product, in any rounding mode."""
     compute = with_mode(m.name, NEAREST[m.name], m.one_of(MODES, "rn"), m.dtype)
-    return binary(m.dtype, finish(m, compute, m.dtype))
+    return binary(m.dtype, finish(m, compute, m.dtype, odd_product if m.name == "mul" else None))
 
 
 @opcode("fma mad", FLOATS)
 def fma(m: Modifiers) -> Semantics:
     """Compute a * b + c with one rounding; mad with a float type is the same."""
     compute = with_mode("fma", fma_f32 if m.type == "f32" else fma_f64, m.one_of(MODES, "rn"), m.dtype)
-    return ternary(m.dtype, finish(m, compute, m.dtype))
+    return ternary(m.dtype, finish(m, compute, m.dtype, odd_fma))
 
 
 def divide_approx(a: Array, b: Array) -> Array:
@@ -139,7 +143,8 @@ def approximate(m: Modifiers) -> Semantics:
     function = APPROXIMATE[m.name]
     m.has("approx")
     if m.type == "f64":
-        return unary(F64, finish(m, upper_word({"rsqrt": function}[m.name]), F64))
+        compute = {"rsqrt": function}[m.name]
+        return unary(F64, finish(m, upper_word(compute) if "ftz" in m.left else compute, F64))
     return unary(F32, finish(m, lambda a: function(a.astype(F64)).astype(F32), F32))
 
 

@@ -23,7 +23,17 @@ from kernellab.emulator.opcodes.registry import (
     ternary,
     unary,
 )
-from kernellab.emulator.opcodes.rounding import F16, F32, F64, finish, fma_bf16, fma_f16, narrow
+from kernellab.emulator.opcodes.rounding import (
+    F16,
+    F32,
+    F64,
+    finish,
+    fma_bf16,
+    fma_f16,
+    narrow,
+    odd_fma,
+    odd_product,
+)
 
 HALVES = "f16 bf16 f16x2 bf16x2"
 
@@ -59,7 +69,10 @@ def arithmetic(m: Modifiers) -> Semantics:
     dtype = element_of(m)
     m.has("rn")
     ufunc = {"add": np.add, "sub": np.subtract, "mul": np.multiply}[m.name]
-    return packed(m, binary(dtype, finish(m, through_f32(ufunc, dtype), dtype)))
+    return packed(
+        m,
+        binary(dtype, finish(m, through_f32(ufunc, dtype), dtype, odd_product if m.name == "mul" else None)),
+    )
 
 
 @opcode("fma", HALVES)
@@ -67,7 +80,7 @@ def fma(m: Modifiers) -> Semantics:
     """Compute a * b + c with one rounding; .relu clamps to zero from below."""
     dtype = element_of(m)
     m.has("rn")
-    return packed(m, ternary(dtype, finish(m, fma_f16 if dtype == F16 else fma_bf16, dtype)))
+    return packed(m, ternary(dtype, finish(m, fma_f16 if dtype == F16 else fma_bf16, dtype, odd_fma)))
 
 
 @opcode("abs neg", HALVES)

@@ -205,10 +205,11 @@ def min_max(m: Modifiers) -> Semantics:
     return binary(m.dtype, ufunc)
 
 
-def parts(x: Array, dtype: np.dtype[Any]) -> Array:
-    """View 32-bit words as narrower integers on a new last axis, widened to 32 bits of the same sign."""
-    x = np.ascontiguousarray(x)
-    return x.view(dtype).reshape(*np.shape(x), 4 // dtype.itemsize).astype(f"{dtype.kind}4")
+def part_of(x: Array, place: int, bits: int, kind: str) -> Array:
+    """The `place`-th part of `bits` bits of a 32-bit word, extended to 32 bits by its kind, as uint32."""
+    up = x << np.uint32(32 - bits * (place + 1))
+    down = 32 - bits
+    return (up.view(np.int32) >> np.int32(down)).view(np.uint32) if kind == "i" else up >> np.uint32(down)
 
 
 @opcode("dp4a dp2a", "u32 s32")
@@ -216,15 +217,13 @@ def dot(m: Modifiers) -> Semantics:
     """Four products of bytes, or two of a 16-bit value and a byte (.lo or .hi pair of b), added to c."""
     kind_a, kind_b = (DTYPES[t].kind for t in m.types)
     result = np.dtype("i4" if "i" in (kind_a, kind_b) else "u4")
-    size_a, pair = (
-        (1, slice(0, 4))
-        if m.name == "dp4a"
-        else (2, slice(2, 4) if m.one_of("lo hi") == "hi" else slice(0, 2))
-    )
+    count, bits = (4, 8) if m.name == "dp4a" else (2, 16)
+    first = 2 * (m.one_of("lo hi") == "hi")
 
     def compute(a: Array, b: Array, c: Array) -> Array:
-        x = parts(a, np.dtype(f"{kind_a}{size_a}")).astype(result)
-        y = parts(b, np.dtype(f"{kind_b}1"))[..., pair].astype(result)
-        return (x * y).sum(axis=-1, dtype=result) + c
+        total = c
+        for i in range(count):
+            total = total + part_of(a, i, bits, kind_a) * part_of(b, first + i, 8, kind_b)
+        return total.view(result)
 
-    return Semantics((DTYPES["b32"], DTYPES["b32"], result), (result,), compute)
+    return Semantics((DTYPES["b32"],) * 3, (result,), compute)

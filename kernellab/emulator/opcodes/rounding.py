@@ -54,23 +54,35 @@ def relu(x: Array) -> Array:
     return np.maximum(x, zero) + zero
 
 
-def finish(m: Modifiers, compute: Compute, dtype: np.dtype[Any]) -> Compute:
-    """Take .ftz, .sat and .relu from the modifiers and wrap `compute` with what they ask."""
+def flushed(compute: Compute, exact: Compute | None, dtype: np.dtype[Any]) -> Compute:
+    """Flush sources and result; a product just below the normal range is flushed though it would round into it."""
     squash = flush_f32 if dtype == F32 else flush
-    after: list[Callable[[Array], Array]] = []
+    tiny = smallest_normal(dtype)
+
+    def call(*x: Array) -> Array:
+        x = tuple(squash(v) for v in x)
+        result = compute(*x)
+        edge = np.abs(result) == dtype.type(tiny) if exact else None
+        if exact is None or not np.any(edge):
+            return squash(result)
+        is_below = edge & (np.abs(exact(*x)) < tiny)
+        return squash(np.where(is_below, result * dtype.type(0), result))
+
+    return call
+
+
+def finish(m: Modifiers, compute: Compute, dtype: np.dtype[Any], exact: Compute | None = None) -> Compute:
+    """Take .ftz, .sat and .relu from the modifiers and wrap `compute` with what they ask.
+
+    `exact` gives the value before rounding, as an odd float64, where it matters to .ftz.
+    """
     if m.has("ftz"):
-        inner = compute
-        compute = lambda *x: inner(*[squash(v) for v in x])  # noqa: E731
-        after.append(squash)
+        compute = flushed(compute, exact, dtype)
     if m.has("sat"):
-        after.append(saturated)
+        return lambda *x: saturated(compute(*x))
     if m.has("relu"):
-        after.append(relu)
-    if not after:
-        return compute
-    if len(after) == 1:
-        return lambda *x: after[0](compute(*x))
-    return lambda *x: after[1](after[0](compute(*x)))
+        return lambda *x: relu(compute(*x))
+    return compute
 
 
 def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
@@ -127,12 +139,20 @@ def directed(rounded: Array, below: Array, above: Array, mode: str) -> Array:
     return np.where(up, np.nextafter(rounded, infinity), out).astype(dtype)
 
 
-def fix_zero(result: Array, mode: str, *terms: Array) -> Array:
-    """A sum that cancels exactly is -0 when rounding down, unless every term is +0."""
-    if mode != "rm":
-        return result
-    is_negative = np.signbit(terms[0]) | np.signbit(terms[1])
-    return np.where((result == 0) & is_negative, -result.dtype.type(0), result)
+def fix_zero(result: Array, is_exact: Array, x: Array, y: Array) -> Array:
+    """Rounding down, a sum that cancels exactly is -0, unless both terms are +0."""
+    is_negative = is_exact & (result == 0) & (np.signbit(x) | np.signbit(y))
+    return np.where(is_negative, -result.dtype.type(0), result)
+
+
+def odd_product(a: Array, b: Array) -> Array:
+    """The exact product of float32 or narrower."""
+    return a.astype(F64) * b.astype(F64)
+
+
+def odd_fma(a: Array, b: Array, c: Array) -> Array:
+    """The exact a * b + c of float32 or narrower, rounded to an odd float64."""
+    return to_odd(*two_sum(a.astype(F64) * b.astype(F64), c.astype(F64)))
 
 
 def repaired(result: Array, hard: Array, p: Array, c: Array, s: Array) -> Array:
@@ -172,9 +192,7 @@ def fma_f16(a: Array, b: Array, c: Array) -> Array:
 
 def fma_bf16(a: Array, b: Array, c: Array) -> Array:
     """Compute a * b + c in bfloat16 with one rounding."""
-    p = a.astype(F64) * b.astype(F64)
-    wide = c.astype(F64)
-    return narrow(to_odd(*two_sum(p, wide)), BFLOAT16)
+    return narrow(odd_fma(a, b, c), BFLOAT16)
 
 
 def _fma_exact(a: float, b: float, c: float) -> float:
@@ -183,15 +201,17 @@ def _fma_exact(a: float, b: float, c: float) -> float:
     if exact == 0:
         return a * b + c if a == 0 or b == 0 else 0.0
     try:
-        return math.copysign(exact.numerator / exact.denominator, exact)
+        size = abs(exact.numerator) / exact.denominator
     except OverflowError:
-        return math.copysign(math.inf, exact)
+        size = math.inf
+    return size if exact > 0 else -size
 
 
 def fma_f64(a: Array, b: Array, c: Array) -> Array:
     """Compute a * b + c in float64 with one rounding (Boldo and Melquiond: an odd sum inside).
 
-    Lanes near the ends of the range, where the error terms are not exact, go through exact arithmetic one by one.
+    Lanes near the ends of the range, where the error terms are not exact, go through exact arithmetic one by
+    one.
     """
     p = a * b
     size = np.abs(p)
