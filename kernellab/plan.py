@@ -110,6 +110,10 @@ class Plan:
     zeroed: tuple[str, ...] = ()
     in_place: tuple[str, ...] = ()
 
+    def fresh_inputs(self) -> dict[str, Any]:
+        """Return the inputs, those that the kernel changes as copies of their own."""
+        return {name: array.copy() if name in self.in_place else array for name, array in self.inputs.items()}
+
     def cost(self) -> Cost:
         """Return the compulsory traffic and work of this plan."""
         return (self.kernel.cost or self.kernel.problem.cost)(self.sizes, self.inputs)
