@@ -14,6 +14,8 @@ from kernellab.emulator.opcodes import (  # noqa: F401  (importing a family regi
     floats,
     halves,
     integer,
+    logic,
+    video,
 )
 from kernellab.emulator.opcodes.registry import Modifiers, Semantics, opcode, semantics
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from kernellab.emulator.opcodes.bits import LOGIC
 from kernellab.emulator.opcodes.integer import halves_of
+from kernellab.emulator.opcodes.logic import LOGIC
 from kernellab.emulator.opcodes.registry import (
     BFLOAT16,
     BOOL,

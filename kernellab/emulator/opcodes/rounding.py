@@ -55,7 +55,7 @@ def relu(x: Array) -> Array:
 
 
 def flushed(compute: Compute, exact: Compute | None, dtype: np.dtype[Any]) -> Compute:
-    """Flush sources and result; a product just below the normal range is flushed though it would round into it."""
+    """Flush sources and result, also a product that is below the normal range only before it is rounded."""
     squash = flush_f32 if dtype == F32 else flush
     tiny = smallest_normal(dtype)
 
