@@ -28,7 +28,9 @@ def linker() -> Any:
 
         nvjitlink.version()
     except Exception as error:
-        raise UnavailableError(f"nvJitLink is not here, so PTX cannot be assembled: {INSTALL} brings it") from error
+        raise UnavailableError(
+            f"nvJitLink is not here, so PTX cannot be assembled: {INSTALL} brings it"
+        ) from error
     return nvjitlink
 
 
@@ -55,7 +57,9 @@ def assemble(modules: Sequence[str], arch: str, *, max_registers: int | None = N
         for index, text in enumerate(modules):
             data = text.encode() + b"\0"
             library.add_data(handle, library.InputType.PTX, data, len(data), f"module{index}.ptx")
-        if any(_DEVICE_RUNTIME.match(name) for text in modules for name in ptx_text.undefined_functions(text)):
+        if any(
+            _DEVICE_RUNTIME.match(name) for text in modules for name in ptx_text.undefined_functions(text)
+        ):
             _add_device_runtime(library, handle)
         library.complete(handle)
         cubin = bytearray(library.get_linked_cubin_size(handle))
@@ -63,7 +67,9 @@ def assemble(modules: Sequence[str], arch: str, *, max_registers: int | None = N
         return bytes(cubin), _log(library, handle, "info")
     except library.nvJitLinkError as error:
         log = _log(library, handle, "error") or str(error)
-        raise CompileError(f"the PTX does not assemble for {arch}: {log.strip().splitlines()[0]}", log) from error
+        raise CompileError(
+            f"the PTX does not assemble for {arch}: {log.strip().splitlines()[0]}", log
+        ) from error
     finally:
         library.destroy(handle)
 
@@ -78,7 +84,7 @@ def _log(library: Any, handle: Any, kind: str) -> str:
     size = getattr(library, f"get_{kind}_log_size")(handle)
     buffer = bytearray(size)
     getattr(library, f"get_{kind}_log")(handle, buffer)
-    return bytes(buffer).decode("utf-8", "replace").rstrip("\0")
+    return bytes(buffer).decode("utf-8", "replace").replace("\0", "")
 
 
 def assemble_ptx(text: str, *, arch: str | None = None, path: str | os.PathLike[str] | None = None) -> Binary:
@@ -107,7 +113,9 @@ def assemble_ptx(text: str, *, arch: str | None = None, path: str | os.PathLike[
     target = re.search(r"^\s*\.target\s+(sm_\d+[af]?)", text, re.MULTILINE)
     if target is None or not ptx_text.entries(text):
         lack = "a .target line" if target is None else "an .entry"
-        raise SpecError(f"{label} has no {lack}, so it is no PTX kernel; pass the text that nvcc -ptx or Triton writes")
+        raise SpecError(
+            f"{label} has no {lack}, so it is no PTX kernel; pass the text that nvcc -ptx or Triton writes"
+        )
     chosen = arch or target[1]
     tidy = ptx_text.rename_files(text.replace("\r\n", "\n"), lambda name: name)
     key = cache.digest("ptx", _RECIPE, text, chosen, _stamp())
@@ -131,14 +139,21 @@ def link(binaries: Sequence[Binary], *, max_registers: int | None = None) -> tup
     """
     archs = {binary.arch for binary in binaries}
     if len(archs) != 1:
-        raise SpecError(f"link: the binaries are for {', '.join(sorted(archs)) or 'nothing'}; compile them for one arch")
+        raise SpecError(
+            f"link: the binaries are for {', '.join(sorted(archs)) or 'nothing'}; compile them for one arch"
+        )
     keys = [binary.key for binary in binaries]
     key = cache.digest("linked", _RECIPE, keys, max_registers, _stamp())
     cubin, log = _cached_cubin([binary.ptx for binary in binaries], archs.pop(), key, max_registers)
     if cubin is None and len(binaries) > 1:
         return tuple(each for binary in binaries for each in link([binary], max_registers=max_registers))
     return tuple(
-        replace(binary, cubin=cubin, log="\n".join(filter(None, [binary.log, log])), key=cache.digest(key, binary.key))
+        replace(
+            binary,
+            cubin=cubin,
+            log="\n".join(filter(None, [binary.log, log])),
+            key=cache.digest(key, binary.key),
+        )
         for binary in binaries
     )
 

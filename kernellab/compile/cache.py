@@ -53,7 +53,13 @@ def digest(*parts: object) -> str:
     """
     state = hashlib.sha256()
     for part in parts:
-        data = part if isinstance(part, bytes) else str(part).encode() if isinstance(part, str) else repr(part).encode()
+        data = (
+            part
+            if isinstance(part, bytes)
+            else str(part).encode()
+            if isinstance(part, str)
+            else repr(part).encode()
+        )
         state.update(b"%s:%d:" % (type(part).__name__.encode(), len(data)))
         state.update(data)
     return state.hexdigest()
@@ -128,6 +134,17 @@ def _decode(data: bytes) -> Entry | None:
         blobs[name] = body[end : end + size]
         end += size
     return Entry(header["fields"], blobs)
+
+
+def complaint() -> str | None:
+    """Why the cache cannot be written, or None; looks at the disk, writes nothing."""
+    place = directory()
+    existing = place
+    while not existing.exists() and existing != existing.parent:
+        existing = existing.parent
+    if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
+        return None
+    return f"{place} cannot be written; set KERNELLAB_CACHE_DIR to a writable directory"
 
 
 def _warn(error: OSError) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kernellab.compile import cache, includes, nvrtc, ptx_text
 from kernellab.compile.binary import Binary
@@ -139,7 +139,10 @@ def _search(request: Request) -> tuple[str, ...]:
 
 
 def _is_toolkit(folder: str) -> bool:
-    return any(os.path.isfile(os.path.join(folder, name)) for name in ("cuda_runtime_api.h", "cuda_fp16.h", "cuda_fp16.hpp"))
+    return any(
+        os.path.isfile(os.path.join(folder, name))
+        for name in ("cuda_runtime_api.h", "cuda_fp16.h", "cuda_fp16.hpp")
+    )
 
 
 def _nvrtc_options(request: Request) -> list[str]:
@@ -148,7 +151,10 @@ def _nvrtc_options(request: Request) -> list[str]:
         chosen.append("-std=c++17")
     chosen += [option for option in request.options if not option.startswith("-I")]
     own = [request.directory] if request.directory else []
-    everything = [*request.include_dirs, *(option[2:] for option in request.options if option.startswith("-I"))]
+    everything = [
+        *request.include_dirs,
+        *(option[2:] for option in request.options if option.startswith("-I")),
+    ]
     late = [folder for folder in everything if _is_toolkit(folder)]
     ordered = [*own, *_search(request), *map(str, toolchain().include_dirs), *late]
     return chosen + [f"-I{folder}" for folder in dict.fromkeys(ordered)]
@@ -230,11 +236,17 @@ def _finish(
     log: str,
 ) -> Binary:
     unnamed = os.path.abspath(_UNNAMED)
-    ptx = ptx_text.rename_files(ptx, lambda name: _UNNAMED if request.path is None and name == unnamed else name)
+    ptx = ptx_text.rename_files(
+        ptx, lambda name: _UNNAMED if request.path is None and name == unnamed else name
+    )
     names = dict(ptx_text.plain_names(ptx, demangle)) | dict(lowered)
     texts = {os.path.abspath(path): text for path, text in found.files.items()}
-    texts |= {name: text for name, text in request.memory_headers} | {request.file_name: request.text}
-    sources = {name: text for name, text in texts.items() if name in set(ptx_text.files(ptx)) or name == request.file_name}
+    texts[request.file_name] = request.text
+    sources = {
+        name: text
+        for name, text in texts.items()
+        if name in set(ptx_text.files(ptx)) or name == request.file_name
+    }
     return Binary("cuda-c", request.arch, ptx, cubin, names, sources, log, key)
 
 
@@ -276,6 +288,3 @@ def _store(binary: Binary) -> None:
     if binary.cubin is not None:
         blobs["cubin"] = binary.cubin
     cache.store(binary.key, fields, blobs)
-
-
-__all__ = ["Request", "compile_cuda", "compile_request", "replace"]

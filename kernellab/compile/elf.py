@@ -45,14 +45,16 @@ def resource_usage(binary: Binary) -> Mapping[str, Resources]:
         The binary has no machine code, or it is no cubin.
     """
     if binary.cubin is None:
-        raise UnavailableError(f"the {binary.language} binary for {binary.arch} has no machine code to read registers from")
-    found = read_resources(binary.cubin)
+        raise UnavailableError(
+            f"the {binary.language} binary for {binary.arch} has no machine code to read registers from"
+        )
+    found = read_resources(binary.cubin, binary.arch)
     own = set(binary.names.values())
     return {name: used for name, used in found.items() if name in own}
 
 
-def read_resources(cubin: bytes) -> dict[str, Resources]:
-    """The same for a bare cubin, by entry name."""
+def read_resources(cubin: bytes, arch: str) -> dict[str, Resources]:
+    """The same for a bare cubin of architecture `arch`, by entry name."""
     if cubin[:4] != b"\x7fELF" or cubin[4] != 2:
         raise UnavailableError("the machine code is no 64-bit ELF file, so its registers cannot be read")
     sections = {section.name: section for section in _sections(cubin)}
@@ -64,7 +66,7 @@ def read_resources(cubin: bytes) -> dict[str, Resources]:
             index, amount = struct.unpack_from("<II", value)
             (registers if attribute == _REGISTER_COUNT else frames)[symbols.get(index, "")] = amount
     # From sm_90 on, a block's first KiB belongs to the system, and the section's size counts it.
-    reserved = 1024 if ".nv.shared.reserved.0" in sections else 0
+    reserved = 1024 if int(arch[3:].rstrip("af")) >= 90 else 0
     found = {}
     for name, section in sections.items():
         if name.startswith(".nv.constant0."):

@@ -42,7 +42,9 @@ def _describe(value: Any, seen: dict[int, int]) -> Iterator[str | bytes]:
     if id(value) in seen:
         yield f"again {seen[id(value)]}"
         return
-    if isinstance(value, (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), np.generic, np.dtype)):
+    if isinstance(
+        value, (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), np.generic, np.dtype)
+    ):
         yield f"{type(value).__name__} {value!r}"
         return
     seen[id(value)] = len(seen)
@@ -79,7 +81,16 @@ def _describe_container(value: Any, seen: dict[int, int]) -> Iterator[str | byte
 def _describe_code(code: types.CodeType, seen: dict[int, int]) -> Iterator[str | bytes]:
     yield code.co_code
     yield code.co_linetable
-    yield repr((code.co_name, code.co_filename, code.co_firstlineno, code.co_names, code.co_varnames, code.co_freevars))
+    yield repr(
+        (
+            code.co_name,
+            code.co_filename,
+            code.co_firstlineno,
+            code.co_names,
+            code.co_varnames,
+            code.co_freevars,
+        )
+    )
     yield from _describe(code.co_consts, seen)
 
 
@@ -99,7 +110,12 @@ def _describe_function(function: types.FunctionType, seen: dict[int, int]) -> It
 def _describe_global(value: Any, code: types.CodeType, seen: dict[int, int]) -> Iterator[str | bytes]:
     """A module is its name, plus those of its values that the code may read: constants and functions of the user's."""
     yield from _describe(value, seen)
-    if isinstance(value, types.ModuleType) and value.__name__.split(".")[0] not in ("numba", "numpy", "math", "operator"):
+    if isinstance(value, types.ModuleType) and value.__name__.split(".")[0] not in (
+        "numba",
+        "numpy",
+        "math",
+        "operator",
+    ):
         for name in sorted(_global_names(code)):
             attribute = vars(value).get(name)
             if attribute is not None and not isinstance(attribute, types.ModuleType):
@@ -127,7 +143,9 @@ def _describe_named(value: Any) -> str:
         return f"named {getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value.__name__)}"
     module = type(value).__module__.split(".")[0]
     text = repr(value)
-    if module in ("numba", "enum") or (module != "builtins" and " at 0x" not in text and "object at" not in text):
+    if module in ("numba", "enum") or (
+        module != "builtins" and " at 0x" not in text and "object at" not in text
+    ):
         if " at 0x" in text:
             raise UnstableError(f"a value of {type(value).__qualname__} has no stable description")
         return f"value {type(value).__module__}.{type(value).__qualname__} {text}"

@@ -30,7 +30,10 @@ _MARKS = (
         ),
         "the C++ library's host part",
     ),
-    (re.compile(r"(?<![\w.>:])(?:malloc|fprintf|exit|rand|srand|atoi|fopen)\s*\("), "a call of the C library"),
+    (
+        re.compile(r"(?<![\w.>:])(?:malloc|fprintf|exit|rand|srand|atoi|fopen)\s*\("),
+        "a call of the C library",
+    ),
 )
 
 

@@ -30,7 +30,9 @@ typedef long long intptr_t; typedef unsigned long long uintptr_t;
 typedef long long intmax_t; typedef unsigned long long uintmax_t;
 """
 
-_LIMITS = _GUARD + """
+_LIMITS = (
+    _GUARD
+    + """
 #ifndef CHAR_BIT
 #define CHAR_BIT 8
 #define SCHAR_MAX 127
@@ -52,6 +54,7 @@ _LIMITS = _GUARD + """
 #define ULLONG_MAX 18446744073709551615ULL
 #endif
 """
+)
 
 _INT_LIMITS = """
 #ifndef INT8_MAX
@@ -71,7 +74,9 @@ _INT_LIMITS = """
 #endif
 """
 
-_FLOAT = _GUARD + """
+_FLOAT = (
+    _GUARD
+    + """
 #ifndef FLT_MAX
 #define FLT_RADIX 2
 #define FLT_MANT_DIG 24
@@ -90,6 +95,7 @@ _FLOAT = _GUARD + """
 #define DBL_EPSILON 2.22044604925031308084726333618164062e-16
 #endif
 """
+)
 
 _CONSTANTS = {
     "M_E": "2.7182818284590452354",
@@ -110,13 +116,12 @@ _CONSTANTS = {
     "HUGE_VAL": "__longlong_as_double(0x7ff0000000000000LL)",
     "NAN": "__int_as_float(0x7fffffff)",
 }
-_MATH = _GUARD + "".join(f"#ifndef {name}\n#define {name} {value}\n#endif\n" for name, value in _CONSTANTS.items())
+_MATH = _GUARD + "".join(
+    f"#ifndef {name}\n#define {name} {value}\n#endif\n" for name, value in _CONSTANTS.items()
+)
 
-_UNARY = (
-    "sqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
-    "floor ceil trunc round rint nearbyint erf erfc tgamma lgamma fabs logb"
-).split()
-_BINARY = "pow fmod atan2 hypot fmin fmax fdim copysign nextafter remainder".split()
+_UNARY = ["sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "floor", "ceil", "trunc", "round", "rint", "nearbyint", "erf", "erfc", "tgamma", "lgamma", "fabs", "logb"]
+_BINARY = ["pow", "fmod", "atan2", "hypot", "fmin", "fmax", "fdim", "copysign", "nextafter", "remainder"]
 
 
 def _std_math() -> str:
@@ -125,8 +130,12 @@ def _std_math() -> str:
         lines.append(f"__device__ __forceinline__ float {name}(float x) {{ return ::{name}f(x); }}")
         lines.append(f"__device__ __forceinline__ double {name}(double x) {{ return ::{name}(x); }}")
     for name in _BINARY:
-        lines.append(f"__device__ __forceinline__ float {name}(float x, float y) {{ return ::{name}f(x, y); }}")
-        lines.append(f"__device__ __forceinline__ double {name}(double x, double y) {{ return ::{name}(x, y); }}")
+        lines.append(
+            f"__device__ __forceinline__ float {name}(float x, float y) {{ return ::{name}f(x, y); }}"
+        )
+        lines.append(
+            f"__device__ __forceinline__ double {name}(double x, double y) {{ return ::{name}(x, y); }}"
+        )
     lines += [
         "__device__ __forceinline__ float fma(float x, float y, float z) { return ::fmaf(x, y, z); }",
         "__device__ __forceinline__ double fma(double x, double y, double z) { return ::fma(x, y, z); }",
@@ -155,7 +164,9 @@ __device__ __forceinline__ double abs(double x) { return ::fabs(x); }
 #endif
 """
 
-_ALGORITHM = _GUARD + """
+_ALGORITHM = (
+    _GUARD
+    + """
 namespace std {
 template <typename T> __host__ __device__ constexpr const T& min(const T& a, const T& b) { return b < a ? b : a; }
 template <typename T> __host__ __device__ constexpr const T& max(const T& a, const T& b) { return a < b ? b : a; }
@@ -168,6 +179,7 @@ template <typename T> __host__ __device__ void swap(T& a, T& b) { T held = a; a 
 #endif
 }
 """
+)
 
 _STDDEF = _GUARD + "#ifndef NULL\n#define NULL 0\n#endif\ntypedef decltype(nullptr) kernellab_nullptr_t;\n"
 _OWN = {
@@ -193,7 +205,10 @@ def _std_names(header: str, names: str) -> str:
 
 
 _FIXED = " ".join(
-    f"{sign}int{kind}{bits}_t" for kind in ("", "_least", "_fast") for bits in (8, 16, 32, 64) for sign in ("", "u")
+    f"{sign}int{kind}{bits}_t"
+    for kind in ("", "_least", "_fast")
+    for bits in (8, 16, 32, 64)
+    for sign in ("", "u")
 )
 _OWN |= {
     "cstdint": _std_names("stdint.h", _FIXED + " intptr_t uintptr_t intmax_t uintmax_t"),
@@ -209,29 +224,13 @@ _OWN |= {
     "ctime": _std_names("time.h", "clock_t"),
 }
 
-_CCCL = (
-    "type_traits limits utility tuple array functional numeric complex iterator optional variant span string_view "
-    "bit concepts ratio initializer_list"
-).split()
-_EMPTY = (
-    "iostream fstream sstream iomanip ostream istream vector string map set unordered_map unordered_set list deque "
-    "queue stack memory random chrono thread mutex future atomic exception stdexcept cerrno errno.h sys/time.h "
-    "sys/stat.h unistd.h getopt.h signal.h csignal cstdarg stdarg.h omp.h new typeinfo locale filesystem "
-    "condition_variable valarray regex bitset "
-    "cuda_profiler_api.h cublas_v2.h cublas.h cublasLt.h cusparse.h cufft.h cudnn.h curand.h nvToolsExt.h "
-    "nvtx3/nvToolsExt.h nvtx3/nvtx3.hpp helper_cuda.h helper_functions.h helper_string.h helper_timer.h "
-    "thrust/host_vector.h thrust/device_vector.h"
-).split()
+_CCCL = ["type_traits", "limits", "utility", "tuple", "array", "functional", "numeric", "complex", "iterator", "optional", "variant", "span", "string_view", "bit", "concepts", "ratio", "initializer_list"]
+_EMPTY = ["iostream", "fstream", "sstream", "iomanip", "ostream", "istream", "vector", "string", "map", "set", "unordered_map", "unordered_set", "list", "deque", "queue", "stack", "memory", "random", "chrono", "thread", "mutex", "future", "atomic", "exception", "stdexcept", "cerrno", "errno.h", "sys/time.h", "sys/stat.h", "unistd.h", "getopt.h", "signal.h", "csignal", "cstdarg", "stdarg.h", "omp.h", "new", "typeinfo", "locale", "filesystem", "condition_variable", "valarray", "regex", "bitset", "cuda_profiler_api.h", "cublas_v2.h", "cublas.h", "cublasLt.h", "cusparse.h", "cufft.h", "cudnn.h", "curand.h", "nvToolsExt.h", "nvtx3/nvToolsExt.h", "nvtx3/nvtx3.hpp", "helper_cuda.h", "helper_functions.h", "helper_string.h", "helper_timer.h", "thrust/host_vector.h", "thrust/device_vector.h"]
 
 # CCCL refuses its own umbrella header under NVRTC: what kernels use of it.
 _CUB = _GUARD + "".join(
     f"#include <cub/{path}.cuh>\n"
-    for path in (
-        "block/block_adjacent_difference block/block_discontinuity block/block_exchange block/block_histogram "
-        "block/block_load block/block_merge_sort block/block_radix_rank block/block_radix_sort block/block_reduce "
-        "block/block_scan block/block_store warp/warp_exchange warp/warp_load warp/warp_merge_sort warp/warp_reduce "
-        "warp/warp_scan warp/warp_store thread/thread_load thread/thread_store"
-    ).split()
+    for path in ["block/block_adjacent_difference", "block/block_discontinuity", "block/block_exchange", "block/block_histogram", "block/block_load", "block/block_merge_sort", "block/block_radix_rank", "block/block_radix_sort", "block/block_reduce", "block/block_scan", "block/block_store", "warp/warp_exchange", "warp/warp_load", "warp/warp_merge_sort", "warp/warp_reduce", "warp/warp_scan", "warp/warp_store", "thread/thread_load", "thread/thread_store"]
 )
 
 PRELUDE = "kernellab_prelude.h"
@@ -251,11 +250,15 @@ def built_in_headers(hidden: Iterable[str] = ()) -> dict[str, str]:
     dict of str to str
     """
     headers = dict(_OWN)
-    headers |= {name: _GUARD + f"#include <cuda/std/{name}>\nnamespace std {{ using namespace ::cuda::std; }}\n" for name in _CCCL}
+    headers |= {
+        name: _GUARD + f"#include <cuda/std/{name}>\nnamespace std {{ using namespace ::cuda::std; }}\n"
+        for name in _CCCL
+    }
     headers |= dict.fromkeys(_EMPTY, _GUARD)
     headers["cub/cub.cuh"] = _CUB
     headers[PRELUDE] = _GUARD + "".join(
-        f"#include <{name}>\n" for name in ("cstdint", "climits", "cfloat", "cmath", "cstddef", "cstdlib", "algorithm")
+        f"#include <{name}>\n"
+        for name in ("cstdint", "climits", "cfloat", "cmath", "cstddef", "cstdlib", "algorithm")
     )
     for name in hidden:
         headers.pop(name, None)
@@ -275,5 +278,7 @@ def wants_prelude(log: str) -> bool:
     names = set(re.findall(r'(?:identifier|member) "(\w+)"', log))
     known = set(_CONSTANTS) | set(_UNARY) | set(_BINARY) | set(_FIXED.split())
     known |= set(re.findall(r"#define (\w+)", _LIMITS + _INT_LIMITS + _FLOAT))
-    known |= set("intptr_t uintptr_t intmax_t uintmax_t NULL size_t ptrdiff_t min max swap clamp abs isnan isinf isfinite fma".split())
+    known |= set(
+        ["intptr_t", "uintptr_t", "intmax_t", "uintmax_t", "NULL", "size_t", "ptrdiff_t", "min", "max", "swap", "clamp", "abs", "isnan", "isinf", "isfinite", "fma"]
+    )
     return bool(names & known)

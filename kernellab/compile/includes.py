@@ -10,7 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_DIRECTIVE = re.compile(r'^[ \t]*#[ \t]*include(?:_next)?[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>|(\w))', re.MULTILINE)
+_DIRECTIVE = re.compile(
+    r'^[ \t]*#[ \t]*include(?:_next)?[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>|(\w))', re.MULTILINE
+)
 _PROBE = re.compile(r'__has_include\s*\(\s*(?:"([^"\n]+)"|<([^>\n]+)>)')
 
 
@@ -72,7 +74,10 @@ def scan(text: str, directory: str | None, search: Sequence[str], known: Iterabl
     queue: list[tuple[str, str | None]] = [(text, directory)]
     while queue:
         content, folder = queue.pop()
-        for quoted, angled, macro in [*_DIRECTIVE.findall(content), *((q, a, "") for q, a in _PROBE.findall(content))]:
+        for quoted, angled, macro in [
+            *_DIRECTIVE.findall(content),
+            *((q, a, "") for q, a in _PROBE.findall(content)),
+        ]:
             if macro:
                 computed = True
                 continue

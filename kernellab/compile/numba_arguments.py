@@ -86,7 +86,9 @@ class ArgumentType:
         try:
             dtype = np.dtype({"boolean": "bool"}.get(name, name))
         except TypeError as error:
-            raise ArgumentError(f"{text!r} is no argument type; write it like 'float32[:, ::1]' or 'int32'") from error
+            raise ArgumentError(
+                f"{text!r} is no argument type; write it like 'float32[:, ::1]' or 'int32'"
+            ) from error
         if array is None:
             return cls(dtype)
         steps = [step.strip() for step in array[2].split(",")]
@@ -136,9 +138,7 @@ def numba_types(arguments: Sequence[Any]) -> tuple[ArgumentType, ...]:
     return tuple(ArgumentType.of(each) for each in arguments)
 
 
-def flatten_numba_arguments(
-    arguments: Sequence[Any], pointer_of: Callable[[Any], int]
-) -> list[np.generic]:
+def flatten_numba_arguments(arguments: Sequence[Any], pointer_of: Callable[[Any], int]) -> list[np.generic]:
     """Flatten `arguments` to kernel parameters as Numba's launch does.
 
     Parameters

@@ -36,14 +36,18 @@ class NumbaPtx:
 def cuda_module() -> ModuleType:
     """``numba.cuda``, or `UnavailableError` with the remedy."""
     if os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0"):
-        raise UnavailableError("numba.cuda is in simulator mode, which compiles nothing: unset NUMBA_ENABLE_CUDASIM")
+        raise UnavailableError(
+            "numba.cuda is in simulator mode, which compiles nothing: unset NUMBA_ENABLE_CUDASIM"
+        )
     try:
         with quiet():
             from numba import cuda
             from numba.cuda import compiler  # noqa: F401
     except Exception as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
-        raise UnavailableError(f"numba-cuda does not import ({first}); {INSTALL} brings a set that fits") from error
+        raise UnavailableError(
+            f"numba-cuda does not import ({first}); {INSTALL} brings a set that fits"
+        ) from error
     return cuda  # type: ignore[no-any-return]
 
 
@@ -112,7 +116,9 @@ def compile_ptx(
     capability = _capability(arch)
     try:
         with quiet(), _session(capability):
-            library, entry = _lower(python_function, [numba_type(each) for each in argument_types], capability, options)
+            library, entry = _lower(
+                python_function, [numba_type(each) for each in argument_types], capability, options
+            )
             ptx = str(library.get_asm_str(cc=capability))
             linked = [*getattr(library, "_linking_files", ()), *(options.get("link") or ())]
             is_cooperative = bool(library.use_cooperative)
@@ -132,7 +138,9 @@ def _capability(arch: str) -> tuple[int, int] | tuple[int, int, str]:
     return (*number, suffix) if suffix else number
 
 
-def _lower(function: Any, types_: Sequence[Any], capability: Any, options: Mapping[str, Any]) -> tuple[Any, str]:
+def _lower(
+    function: Any, types_: Sequence[Any], capability: Any, options: Mapping[str, Any]
+) -> tuple[Any, str]:
     """Numba's own steps for a kernel (those of its dispatcher), without the device behind them."""
     from numba.cuda import compiler, types
     from numba.cuda.cudadrv import nvvm
@@ -207,7 +215,9 @@ def _merge_helpers(ptx: str, linked: Sequence[Any], arch: str, label: str) -> tu
         elif code.kind == "ptx":
             helper, log = (code.data.decode() if isinstance(code.data, bytes) else str(code.data)), ""
         else:
-            raise CompileError(f"{label}: link={code.name} is {code.kind}, which has no PTX to run; link .cu or .ptx files")
+            raise CompileError(
+                f"{label}: link={code.name} is {code.kind}, which has no PTX to run; link .cu or .ptx files"
+            )
         if set(ptx_text.undefined_functions(ptx)) & set(ptx_text.defined_functions(helper)):
             ptx = ptx_text.merge(ptx, helper)
         logs.append(log)
@@ -233,7 +243,13 @@ def _package() -> Path:
 def _compile_helper(text: str, name: str, arch: str, wanted: tuple[str, ...]) -> nvrtc.Compilation:
     own = _package() / "include" / str(nvrtc.version()[0])
     folders = [own, *toolchain().include_dirs, _package() / "memory_management"]
-    options = [f"-arch={arch}", "-std=c++17", "-default-device", "-rdc=true", *(f"-I{folder}" for folder in folders)]
+    options = [
+        f"-arch={arch}",
+        "-std=c++17",
+        "-default-device",
+        "-rdc=true",
+        *(f"-I{folder}" for folder in folders),
+    ]
     try:
         return nvrtc.compile_text(text, name, options, is_relocatable=True)
     except nvrtc.NvrtcError as error:

@@ -51,7 +51,12 @@ class NumbaJob:
 
 
 def compile_numba(
-    function: Any, argument_types: Sequence[Any], *, arch: str = "sm_90", name: str | None = None, **options: Any
+    function: Any,
+    argument_types: Sequence[Any],
+    *,
+    arch: str = "sm_90",
+    name: str | None = None,
+    **options: Any,
 ) -> Binary:
     """Compile a Numba kernel to PTX and cubin; needs no GPU and no driver.
 
@@ -84,7 +89,9 @@ def compile_numba(
     """
     python_function = getattr(function, "py_func", function)
     if not callable(python_function) or not hasattr(python_function, "__code__"):
-        raise ArgumentError(f"a Numba kernel is a Python function or a @cuda.jit dispatcher, not {type(function).__name__}")
+        raise ArgumentError(
+            f"a Numba kernel is a Python function or a @cuda.jit dispatcher, not {type(function).__name__}"
+        )
     called = name or str(python_function.__name__)
     job = NumbaJob(lambda: function, tuple(argument_types), called, None, options)
     return compile_numba_many([job], arch=arch)[0]
@@ -117,7 +124,8 @@ def compile_numba_many(jobs: Sequence[NumbaJob], *, arch: str = "sm_90") -> tupl
         assembly.link([text.binary for text in texts], max_registers=registers.pop())
         if len(registers) == 1
         else tuple(
-            assembly.link([text.binary], max_registers=dict(text.options).get("max_registers"))[0] for text in texts
+            assembly.link([text.binary], max_registers=dict(text.options).get("max_registers"))[0]
+            for text in texts
         )
     )
     if None not in keys:
@@ -142,10 +150,15 @@ def _key(job: NumbaJob, arch: str) -> str | None:
     if unknown:
         raise SpecError(f"{job.name}: option {sorted(unknown)[0]!r} is none of {', '.join(sorted(_OPTIONS))}")
     try:
-        origin = "parts " + cache.digest(*job.key_parts) if job.key_parts is not None else fingerprint(job.make())
+        origin = (
+            "parts " + cache.digest(*job.key_parts) if job.key_parts is not None else fingerprint(job.make())
+        )
     except UnstableError:
         return None
-    types_ = [str(each) if isinstance(each, ArgumentType) else f"{type(each).__name__} {each}" for each in job.argument_types]
+    types_ = [
+        str(each) if isinstance(each, ArgumentType) else f"{type(each).__name__} {each}"
+        for each in job.argument_types
+    ]
     options = sorted(job.options.items(), key=str)
     return cache.digest("numba", _RECIPE, origin, types_, arch, options, job.name, _versions())
 
@@ -160,7 +173,12 @@ def _versions() -> str:
         if site and os.path.isdir(site):
             names += [
                 entry.name
-                for pattern in ("numba_cuda-*.dist-info", "numba-*.dist-info", "nvidia_nvvm*.dist-info", "llvmlite-*.dist-info")
+                for pattern in (
+                    "numba_cuda-*.dist-info",
+                    "numba-*.dist-info",
+                    "nvidia_nvvm*.dist-info",
+                    "llvmlite-*.dist-info",
+                )
                 for entry in Path(site).glob(pattern)
             ]
     return ";".join([*sorted(names), toolchain().stamp])
@@ -169,7 +187,9 @@ def _versions() -> str:
 def _text_of(job: NumbaJob, key: str | None, arch: str) -> _Text:
     entry = cache.load(key) if key is not None else None
     if entry is not None:
-        binary = _binary(job, arch, entry.blobs["ptx"].decode(), entry.fields["entry"], entry.fields["log"], key or "")
+        binary = _binary(
+            job, arch, entry.blobs["ptx"].decode(), entry.fields["entry"], entry.fields["log"], key or ""
+        )
         return _Text(binary, tuple(map(tuple, entry.fields["options"])))
     from kernellab.compile import numba_cuda
 
@@ -181,7 +201,9 @@ def _text_of(job: NumbaJob, key: str | None, arch: str) -> _Text:
     ptx = _rename_symbols(made.ptx, made.entry, short)
     kept = {name: value for name, value in options.items() if name == "max_registers" and value}
     if key is not None:
-        cache.store(key, {"entry": short, "log": made.log, "options": sorted(kept.items())}, {"ptx": ptx.encode()})
+        cache.store(
+            key, {"entry": short, "log": made.log, "options": sorted(kept.items())}, {"ptx": ptx.encode()}
+        )
     binary = _binary(job, arch, ptx, short, made.log, key or cache.digest(ptx))
     return _Text(binary, tuple(kept.items()))
 

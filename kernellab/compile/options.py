@@ -7,10 +7,24 @@ from collections.abc import Sequence
 from kernellab.errors import SpecError
 
 # What nvcc knows and NVRTC needs not: harmless, so it is dropped.
-_DROPPED = {"-lineinfo", "--generate-line-info", "-default-device", "--device-as-default-execution-space", "-O0", "-O1"}
+_DROPPED = {
+    "-lineinfo",
+    "--generate-line-info",
+    "-default-device",
+    "--device-as-default-execution-space",
+    "-O0",
+    "-O1",
+}
 _DROPPED |= {"-O2", "-O3", "-c", "--expt-relaxed-constexpr", "-expt-relaxed-constexpr", "-ptx", "--ptx", "-w"}
 _DROPPED |= {"--expt-extended-lambda", "-expt-extended-lambda"}
-_JOINED = {"-I": "-I", "--include-path": "-I", "-D": "-D", "--define-macro": "-D", "-U": "-U", "--undefine-macro": "-U"}
+_JOINED = {
+    "-I": "-I",
+    "--include-path": "-I",
+    "-D": "-D",
+    "--define-macro": "-D",
+    "-U": "-U",
+    "--undefine-macro": "-U",
+}
 _JOINED |= {"-std": "-std=", "--std": "-std="}
 _REFUSED = {
     "-arch": "pass arch= instead",
@@ -54,7 +68,9 @@ def normalise_options(options: Sequence[str]) -> tuple[str, ...]:
     ('-DTILE=32', '-Iinclude')
     """
     if isinstance(options, str):
-        raise SpecError(f"options: a sequence of strings is wanted, not the string {options!r}; write ({options!r},)")
+        raise SpecError(
+            f"options: a sequence of strings is wanted, not the string {options!r}; write ({options!r},)"
+        )
     result: list[str] = []
     waiting = ""
     for option in _words(options):

@@ -77,7 +77,7 @@ def f64_arithmetic(ptx: str, entry: str | None = None) -> tuple[tuple[int, str],
     """
     found = []
     current = None
-    for number, line in enumerate(ptx.splitlines(), 1):
+    for number, line in enumerate(ptx.split("\n"), 1):
         head = _ENTRY.match(line) or _FUNCTION.match(line)
         if head:
             current = head.group(1)
@@ -96,7 +96,9 @@ def merge(main: str, helper: str) -> str:
     body = re.sub(r"^\s*\.(?:file|loc)\b.*$", "", body, flags=re.MULTILINE)
     body = re.sub(r"^\s*\.section[^{]*\{[^}]*\}", "", body, flags=re.MULTILINE)
     for linkage, name in _definitions(helper):
-        main = _extern_declaration(name).sub(lambda match, word=linkage: match[0].replace(".extern", word, 1), main)
+        main = _extern_declaration(name).sub(
+            lambda match, word=linkage: match[0].replace(".extern", word, 1), main
+        )
     # Before the line tables at the end of `main`, whose sections must stay last.
     return main.rstrip() + "\n" + body.strip() + "\n"
 

@@ -56,15 +56,23 @@ def disassemble(cubin: bytes) -> str:
         with os.fdopen(handle, "wb") as file:
             file.write(cubin)
         done = subprocess.run(
-            [str(nvdisasm), "-c", "-gp", name], capture_output=True, text=True, encoding="utf-8", errors="replace"
+            [str(nvdisasm), "-c", "-gp", name],
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
         )
     except OSError as error:
         raise UnavailableError(f"nvdisasm at {nvdisasm} does not start: {error}") from error
     finally:
         os.unlink(name)
     if done.returncode != 0:
-        reason = (done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}").splitlines()[0]
-        raise UnavailableError(f"nvdisasm at {nvdisasm} refuses the cubin: {reason}; install the one of NVRTC's version")
+        reason = (
+            done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}"
+        ).splitlines()[0]
+        raise UnavailableError(
+            f"nvdisasm at {nvdisasm} refuses the cubin: {reason}; install the one of NVRTC's version"
+        )
     return done.stdout
 
 

@@ -27,7 +27,10 @@ _HEADER_FAMILIES = {
     "crt (mma.h)": ("crt/mma.h", "nvidia-cuda-crt"),
     "CCCL (cub, cuda/std)": ("cuda/std/cstdint", "nvidia-cuda-cccl"),
 }
-_WHEEL_FOLDERS = {13: ("cu13",), 12: ("cuda_runtime", "cuda_nvcc", "cuda_cccl", "cuda_nvrtc", "curand", "cu12")}
+_WHEEL_FOLDERS = {
+    13: ("cu13",),
+    12: ("cuda_runtime", "cuda_nvcc", "cuda_cccl", "cuda_nvrtc", "curand", "cu12"),
+}
 _SUFFIX = ".exe" if os.name == "nt" else ""
 
 
@@ -86,10 +89,15 @@ def discover(search_path: Sequence[str], environment: os._Environ[str] | dict[st
     wheels = [site / "nvidia" / name for site in sites for name in _WHEEL_FOLDERS.get(major or 13, ())]
     wheels = [folder for folder in wheels if folder.is_dir()]
     toolkits = _toolkits(environment)
-    nvrtc = _first_library([*(f / part for f in wheels for part in ("lib", "bin/x86_64", "bin")), *_lib_dirs(toolkits)])
+    nvrtc = _first_library(
+        [*(f / part for f in wheels for part in ("lib", "bin/x86_64", "bin")), *_lib_dirs(toolkits)]
+    )
     include_dirs = _include_dirs(wheels, toolkits, major)
     headers = [family for family, (name, _) in _HEADER_FAMILIES.items() if not _holds(include_dirs, name)]
-    binaries = [*(folder / "bin" for folder in wheels), *(site / "triton/backends/nvidia/bin" for site in sites)]
+    binaries = [
+        *(folder / "bin" for folder in wheels),
+        *(site / "triton/backends/nvidia/bin" for site in sites),
+    ]
     nvdisasm = _tool("nvdisasm", binaries, toolkits, environment)
     nvcc = _tool("nvcc", [], toolkits, environment)
     devrt = _first(
@@ -97,7 +105,9 @@ def discover(search_path: Sequence[str], environment: os._Environ[str] | dict[st
         for part in [*(f / lib for f in wheels for lib in ("lib", "lib/x64")), *_lib_dirs(toolkits)]
         for name in ("libcudadevrt.a", "cudadevrt.lib")
     )
-    markers = [folder / name for folder in include_dirs for name in ("cuda_runtime_api.h", "cuda/std/version")]
+    markers = [
+        folder / name for folder in include_dirs for name in ("cuda_runtime_api.h", "cuda/std/version")
+    ]
     stamp = _stamp([nvrtc, nvdisasm, *(nvrtc.parent.glob("*nvrtc-builtins*") if nvrtc else ()), *markers])
     return Toolchain(major, nvrtc, tuple(include_dirs), tuple(headers), nvdisasm, nvcc, devrt, stamp)
 
@@ -155,7 +165,11 @@ def _toolkits(environment: os._Environ[str] | dict[str, str]) -> list[Path]:
 
 
 def _lib_dirs(toolkits: Iterable[Path]) -> list[Path]:
-    return [root / part for root in toolkits for part in ("lib64", "lib", "lib/x64", "targets/x86_64-linux/lib", "bin")]
+    return [
+        root / part
+        for root in toolkits
+        for part in ("lib64", "lib", "lib/x64", "targets/x86_64-linux/lib", "bin")
+    ]
 
 
 def _first_library(folders: Iterable[Path]) -> Path | None:
@@ -193,11 +207,18 @@ def _holds(folders: Iterable[Path], name: str) -> bool:
 
 
 def _tool(
-    name: str, folders: Iterable[Path], toolkits: Iterable[Path], environment: os._Environ[str] | dict[str, str]
+    name: str,
+    folders: Iterable[Path],
+    toolkits: Iterable[Path],
+    environment: os._Environ[str] | dict[str, str],
 ) -> Path | None:
     beside = _first(folder / (name + _SUFFIX) for folder in folders)
     on_path = shutil.which(name, path=environment.get("PATH", ""))
-    return beside or (Path(on_path) if on_path else None) or _first(r / "bin" / (name + _SUFFIX) for r in toolkits)
+    return (
+        beside
+        or (Path(on_path) if on_path else None)
+        or _first(r / "bin" / (name + _SUFFIX) for r in toolkits)
+    )
 
 
 def _first(paths: Iterable[Path]) -> Path | None:
