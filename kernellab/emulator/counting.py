@@ -16,19 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kernellab.emulator import counting_rows
+from kernellab.emulator.counting_rows import LANES, LINE, WORD
+
 Array = npt.NDArray[Any]
-
-LANES = 32
-SECTOR = 32
-"""Bytes of a sector: what L1 and L2 exchange."""
-LINE = 128
-"""Bytes of a cache line: what has one tag; also one row of all 32 banks."""
-BANKS = 32
-WORD = 4
-"""Bytes of a bank's word."""
-
-_LANES = np.arange(LANES, dtype=np.int64)
-_ABSENT = np.int64(2**62)  # sorts behind every address
 
 
 class Global(NamedTuple):
@@ -64,6 +55,25 @@ class Shared(NamedTuple):
     bank_conflicts: Array
 
 
+class CasLoop(NamedTuple):
+    """Counts of an atomic that is a loop of load and compare-and-swap, each int64 of shape (R,).
+
+    Attributes
+    ----------
+    rounds : ndarray
+        Rounds of the loop: requests of its load, and as many of its compare-and-swap.
+    load_wavefronts, load_bank_conflicts : ndarray
+        Of all its loads.
+    wavefronts : ndarray
+        Of all its compare-and-swaps; the hardware reports none of them as a conflict.
+    """
+
+    rounds: Array
+    load_wavefronts: Array
+    load_bank_conflicts: Array
+    wavefronts: Array
+
+
 def global_access(addresses: Array, mask: Array, width: int) -> Global:
     """Count loads from or stores to global memory.
 
@@ -87,7 +97,7 @@ def global_access(addresses: Array, mask: Array, width: int) -> Global:
     >>> global_access(addresses, np.ones((1, 32), bool), 4).sectors
     array([5])
     """
-    return Global(*_by_pattern(_global_rows, LINE, addresses, mask, width))
+    return Global(*_by_pattern(counting_rows.global_rows, LINE, addresses, mask, width))
 
 
 def global_atomic(addresses: Array, mask: Array, width: int) -> Global:
@@ -96,7 +106,7 @@ def global_atomic(addresses: Array, mask: Array, width: int) -> Global:
     Lanes that meet on one address are served one after the other: a sector counts as often as its
     busiest address has lanes. Parameters and result are those of `global_access`.
     """
-    return Global(*_by_pattern(_global_atomic_rows, LINE, addresses, mask, width))
+    return Global(*_by_pattern(counting_rows.global_atomic_rows, LINE, addresses, mask, width))
 
 
 def local_access(addresses: Array, mask: Array, width: int) -> Global:
@@ -106,7 +116,12 @@ def local_access(addresses: Array, mask: Array, width: int) -> Global:
     lanes at one local address touch one line, 4 sectors. Parameters and result are those of
     `global_access`.
     """
-    return Global(*_by_pattern(_local_rows, WORD, addresses, mask, width))
+    return Global(*_by_pattern(counting_rows.local_rows, WORD, addresses, mask, width))
+
+
+def local_requests(width: int) -> int:
+    """Return how many requests one local access is: one for each 4-byte word."""
+    return max(width // WORD, 1)
 
 
 def shared_load(addresses: Array, mask: Array, width: int) -> Shared:
@@ -117,24 +132,42 @@ def shared_load(addresses: Array, mask: Array, width: int) -> Shared:
     quarters two if in every pair of lanes (i, i^1), or in every pair (i, i^2), both have the same
     address or one is off. Parameters are those of `global_access`.
     """
-    return Shared(*_by_pattern(_shared_load_rows, LINE, addresses, mask, width))
+    return Shared(*_by_pattern(counting_rows.shared_load_rows, LINE, addresses, mask, width))
 
 
 def shared_store(addresses: Array, mask: Array, width: int) -> Shared:
     """Count stores to shared memory: the phases of `shared_load`, never merged."""
-    return Shared(*_by_pattern(_shared_store_rows, LINE, addresses, mask, width))
+    return Shared(*_by_pattern(counting_rows.shared_store_rows, LINE, addresses, mask, width))
 
 
 def shared_atomic(addresses: Array, mask: Array, width: int, is_float_add: bool = False) -> Shared:
-    """Count atomics and reductions on shared memory.
+    """Count atomics and reductions on shared memory that are one instruction.
 
     Every lane of a bank takes a wavefront of its own, also at one address. A float add is a loop of
-    load and compare-and-swap: twice the wavefronts, of which the hardware reports none as a conflict.
+    load and compare-and-swap: twice the wavefronts, of which the hardware reports none as a conflict;
+    `shared_cas_loop` counts its rounds and loads too. A counter that the hardware steps by the number of
+    lanes (``ATOMS.POPC.INC``) costs what `shared_load` costs.
     """
-    counts = _by_pattern(_shared_atomic_rows, LINE, addresses, mask, width)
+    counts = _by_pattern(counting_rows.shared_atomic_rows, LINE, addresses, mask, width)
     if is_float_add:
         return Shared(2 * counts[0], np.zeros_like(counts[1]))
     return Shared(*counts)
+
+
+def shared_cas(addresses: Array, mask: Array, width: int) -> Shared:
+    """Count compare-and-swaps that the kernel asks for: `shared_atomic` with each wavefront twice."""
+    counts = _by_pattern(counting_rows.shared_atomic_rows, LINE, addresses, mask, width)
+    return Shared(2 * counts[0], counts[1])
+
+
+def shared_cas_loop(addresses: Array, mask: Array, width: int) -> CasLoop:
+    """Count an atomic on shared memory that became a loop: float adds, most 64-bit operations.
+
+    In a round all lanes that are still waiting load, then of each bank the lowest of them succeeds (with 8
+    bytes a lane: of each bank and half-warp, and not at an address that the other half just changed).
+    Parameters are those of `global_access`.
+    """
+    return CasLoop(*_by_pattern(counting_rows.cas_loop_rows, LINE, addresses, mask, width))
 
 
 def ldmatrix(addresses: Array, mask: Array, matrices: int) -> Shared:
@@ -154,7 +187,7 @@ def ldmatrix(addresses: Array, mask: Array, matrices: int) -> Shared:
     Shared
         Wavefronts and bank conflicts of each row.
     """
-    return Shared(*_by_pattern(_ldmatrix_rows, LINE, addresses, mask, matrices))
+    return Shared(*_by_pattern(counting_rows.ldmatrix_rows, LINE, addresses, mask, matrices))
 
 
 # One pattern, counted once ----------------------------------------------------------------------------
@@ -232,135 +265,3 @@ def _one_row(count: _Rows, pattern: bytes, mask: bytes, size: int) -> tuple[int,
     addresses = np.zeros((1, LANES), np.int64)
     addresses[0, lanes] = np.frombuffer(pattern, np.int64)
     return tuple(count(addresses, lanes[None, :], size)[:, 0].tolist())
-
-
-# Global and local -------------------------------------------------------------------------------------
-
-
-def _sorted(keys: Array, mask: Array) -> Array:
-    """Sort each row, lanes that are off last as `_ABSENT`."""
-    if np.count_nonzero(mask) != mask.size:
-        keys = np.where(mask, keys, _ABSENT)
-    if (keys[:, 1:] >= keys[:, :-1]).all():
-        return keys
-    return np.sort(keys, axis=1)
-
-
-def _distinct(ordered: Array, absent: np.int64 = _ABSENT) -> Array:
-    """Count the distinct present keys of each sorted row."""
-    is_new = ordered[:, 1:] != ordered[:, :-1]
-    counts: Array = np.count_nonzero(is_new, axis=1) + 1
-    counts -= ordered[:, -1] == absent
-    return counts
-
-
-def _global_rows(addresses: Array, mask: Array, width: int) -> Array:
-    return _of_sorted(_sorted(addresses, mask), width)
-
-
-def _of_sorted(ordered: Array, width: int) -> Array:
-    # _ABSENT, shifted, is still larger than any other key and divisible: compare in units
-    sectors = _distinct(ordered >> 5, _ABSENT >> 5)
-    lines = _distinct(ordered >> 7, _ABSENT >> 7)
-    return np.stack((sectors, lines, _ideal(_distinct(ordered), width)))
-
-
-def _ideal(distinct: Array, width: int) -> Array:
-    ideal: Array = -(-distinct * width // SECTOR)
-    return ideal
-
-
-def _global_atomic_rows(addresses: Array, mask: Array, width: int) -> Array:
-    ordered = _sorted(addresses, mask)
-    counts = _of_sorted(ordered, width)
-    is_first = np.ones(ordered.shape, bool)
-    np.not_equal(ordered[:, 1:], ordered[:, :-1], out=is_first[:, 1:])
-    starts = np.flatnonzero(is_first)  # runs of one address; none spans two rows
-    lanes = np.full(len(starts), ordered.size) - starts
-    lanes[:-1] -= lanes[1:]
-    lanes[ordered.ravel()[starts] == _ABSENT] = 0
-    crowded = np.flatnonzero(lanes > 1)
-    if len(crowded):
-        starts, lanes = starts[crowded], lanes[crowded]
-        row, sector = starts >> 5, ordered.ravel()[starts] >> 5
-        opens = np.ones(len(starts), bool)
-        opens[1:] = (sector[1:] != sector[:-1]) | (row[1:] != row[:-1])
-        groups = np.flatnonzero(opens)
-        waits = np.maximum.reduceat(lanes, groups) - 1
-        counts[0] += np.bincount(row[groups], weights=waits, minlength=len(ordered)).astype(np.int64)
-    return counts
-
-
-def _local_rows(addresses: Array, mask: Array, width: int) -> Array:
-    words = max(width // WORD, 1)
-    word = addresses >> 2
-    lines = _distinct(_sorted(word, mask)) * words
-    sectors = _distinct(_sorted((word << 2) + (_LANES >> 3), mask)) * words
-    return np.stack((sectors, lines, _ideal(np.count_nonzero(mask, axis=1), width)))
-
-
-# Shared -----------------------------------------------------------------------------------------------
-
-
-def _shared_load_rows(addresses: Array, mask: Array, width: int) -> Array:
-    if width <= WORD:
-        return _phases(addresses, mask, WORD, LANES)
-    lanes = LANES * WORD // width
-    merges = _pairs(addresses, mask, 1) | _pairs(addresses, mask, 2)
-    if not merges.any():
-        return _phases(addresses, mask, width, lanes)
-    if merges.all():
-        return _phases(addresses, mask, width, 2 * lanes)
-    counts = np.empty((2, len(addresses)), np.int64)
-    counts[:, merges] = _phases(addresses[merges], mask[merges], width, 2 * lanes)
-    counts[:, ~merges] = _phases(addresses[~merges], mask[~merges], width, lanes)
-    return counts
-
-
-def _pairs(addresses: Array, mask: Array, distance: int) -> Array:
-    """Return for each row whether lanes i and i ^ distance share an address or one of them is off."""
-    by_pair = (len(addresses), LANES // (2 * distance), 2, distance)
-    address, is_on = addresses.reshape(by_pair), mask.reshape(by_pair)
-    fits = (address[:, :, 0] == address[:, :, 1]) | ~(is_on[:, :, 0] & is_on[:, :, 1])
-    joined: Array = fits.reshape(len(addresses), -1).all(axis=1)
-    return joined
-
-
-def _shared_store_rows(addresses: Array, mask: Array, width: int) -> Array:
-    width = max(width, WORD)
-    return _phases(addresses, mask, width, LANES * WORD // width)
-
-
-def _ldmatrix_rows(addresses: Array, mask: Array, matrices: int) -> Array:
-    rows = 8 * matrices
-    return _phases(addresses[:, :rows], mask[:, :rows], 16, 8)
-
-
-def _phases(addresses: Array, mask: Array, unit: int, lanes: int) -> Array:
-    """Sum over phases of `lanes` lanes the most different units of `unit` bytes in one bank group."""
-    rows = len(addresses)
-    groups = BANKS * WORD // unit
-    units = addresses.reshape(-1, lanes) >> (unit.bit_length() - 1)
-    is_on = mask.reshape(-1, lanes)
-    ordered = _sorted(units, is_on)
-    is_new = ordered < _ABSENT
-    is_new[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
-    return _busiest(ordered, is_new, groups, rows, is_on)
-
-
-def _busiest(units: Array, is_counted: Array, groups: int, rows: int, is_on: Array) -> Array:
-    """Return wavefronts and conflicts: per phase the most counted units in one of `groups` bank groups."""
-    phases = len(units)
-    bank = (units & (groups - 1)) + np.arange(phases)[:, None] * groups
-    load = np.bincount(bank[is_counted], minlength=phases * groups).reshape(phases, groups)
-    wavefronts = load.max(axis=1, initial=0).reshape(rows, -1).sum(axis=1)
-    needed = is_on.any(axis=1).reshape(rows, -1).sum(axis=1)
-    return np.stack((wavefronts, wavefronts - needed)).astype(np.int64)
-
-
-def _shared_atomic_rows(addresses: Array, mask: Array, width: int) -> Array:
-    unit = max(width, WORD)
-    lanes = LANES * WORD // unit
-    is_on = mask.reshape(-1, lanes)
-    units = addresses.reshape(-1, lanes) >> (unit.bit_length() - 1)
-    return _busiest(units, is_on, BANKS * WORD // unit, len(addresses), is_on)

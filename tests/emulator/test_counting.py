@@ -12,6 +12,7 @@ import pytest
 from kernellab.emulator import counting
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "h200_memory_access.csv"
+ATOMICS = GOLDEN.with_name("h200_atomics.csv")  # ncu, kernels of one warp and one atomic compiled for sm_90
 ALL = np.ones((1, 32), bool)
 LANE = np.arange(32, dtype=np.int64)[None, :]
 
@@ -61,6 +62,46 @@ def test_reproduces_what_the_hardware_counted(shift):
     assert [row["pattern"] for row, _ in wrong if not _is_the_odd_one(row)] == []
     assert len(wrong) == 1
     assert abs(int(wrong[0][1].sectors[0]) - int(wrong[0][0]["sectors"])) == 1
+
+
+def _count_atomic(row, addresses, mask):
+    width = int(row["bytes_per_lane"])
+    match row["space"], row["operation"].split()[0]:
+        case "global", _:
+            return {"requests": 1, "sectors": counting.global_atomic(addresses, mask, width).sectors}
+        case "local", _:
+            counts = counting.local_access(addresses, mask, width)
+            return {"requests": counting.local_requests(width), "sectors": counts.sectors}
+        case _, "loop":
+            loop = counting.shared_cas_loop(addresses, mask, width)
+            return {
+                "requests": loop.rounds,
+                "wavefronts": loop.wavefronts,
+                "bank_conflicts": 0,
+                "load_requests": loop.rounds,
+                "load_wavefronts": loop.load_wavefronts,
+                "load_bank_conflicts": loop.load_bank_conflicts,
+            }
+        case _, "popc.inc":
+            counts = counting.shared_load(addresses, mask, width)
+        case _, "cas.b32":
+            counts = counting.shared_cas(addresses, mask, width)
+        case _:
+            counts = counting.shared_atomic(addresses, mask, width)
+    return {"requests": 1, "wavefronts": counts.wavefronts, "bank_conflicts": counts.bank_conflicts}
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_reproduces_atomics_and_local_memory_as_the_hardware_counted_them(copies):
+    with ATOMICS.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 176
+    for row in rows:
+        addresses = np.array([row["byte_offsets"].split()] * copies, np.int64)
+        counts = _count_atomic(row, addresses, np.ones((copies, 32), bool))
+        measured = {name: int(row[name]) for name in counts}
+        where = row["operation"], row["pattern"]
+        assert (where, {name: int(np.max(count)) for name, count in counts.items()}) == (where, measured)
 
 
 @pytest.mark.parametrize("mix", ["together", "with junk in lanes that are off", "repeated"])
@@ -160,6 +201,8 @@ def test_a_request_without_lanes_counts_nothing(rows, emptied):
         *(partial(getattr(counting, f"shared_{name}"), width=8) for name in ("load", "store", "atomic")),
         partial(counting.shared_atomic, width=4, is_float_add=True),
         partial(counting.ldmatrix, matrices=4),
+        partial(counting.shared_cas_loop, width=8),
+        partial(counting.shared_cas, width=4),
     ):
         for counts in count(addresses, mask):
             assert counts.shape == (rows,)
