@@ -32,6 +32,12 @@ class ArraySpec:
     strides: tuple[int, ...] | None = None
     pointer: int = 0
 
+    def __post_init__(self) -> None:
+        # NumPy's small integers wrap when multiplied; Python's do not.
+        object.__setattr__(self, "shape", tuple(int(length) for length in self.shape))
+        if self.strides is not None:
+            object.__setattr__(self, "strides", tuple(int(step) for step in self.strides))
+
     @property
     def size(self) -> int:
         """Number of elements."""

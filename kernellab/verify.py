@@ -124,7 +124,7 @@ def is_float(dtype: np.dtype[Any]) -> bool:
         ml_dtypes.finfo(dtype)
     except ValueError:
         return False
-    return True
+    return dtype.kind != "c"
 
 
 def verify(plan: Plan, outputs: Mapping[str, Any]) -> Verdict:
@@ -255,9 +255,9 @@ def ulp(values: Array, dtype: Any) -> Array:
     True
     """
     limits = ml_dtypes.finfo(np.dtype(dtype))
-    _, exponent = np.frexp(np.minimum(np.abs(np.asarray(values, np.float64)), float(limits.max)))
-    spacing = np.ldexp(1.0, exponent - 1 - limits.nmant)
-    result: Array = np.maximum(spacing, float(limits.smallest_subnormal))
+    sizes = np.clip(np.abs(np.asarray(values, np.float64)), float(limits.smallest_normal), float(limits.max))
+    _, exponent = np.frexp(sizes)
+    result: Array = np.ldexp(1.0, exponent - 1 - limits.nmant)
     return result
 
 
