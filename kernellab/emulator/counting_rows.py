@@ -47,11 +47,11 @@ def _distinct(ordered: Array, absent: np.int64 = _ABSENT) -> Array:
 
 
 def global_rows(addresses: Array, mask: Array, width: int) -> Array:
+    """Return sectors, lines and ideal sectors."""
     return _of_sorted(_sorted(addresses, mask), width)
 
 
 def _of_sorted(ordered: Array, width: int) -> Array:
-    # _ABSENT, shifted, is still larger than any other key and divisible: compare in units
     sectors = _distinct(ordered >> 5, _ABSENT >> 5)
     lines = _distinct(ordered >> 7, _ABSENT >> 7)
     return np.stack((sectors, lines, _ideal(_distinct(ordered), width)))
@@ -63,6 +63,7 @@ def _ideal(distinct: Array, width: int) -> Array:
 
 
 def global_atomic_rows(addresses: Array, mask: Array, width: int) -> Array:
+    """Return sectors, lines and ideal sectors; a sector counts once per lane on its busiest address."""
     ordered = _sorted(addresses, mask)
     counts = _of_sorted(ordered, width)
     is_first = np.ones(ordered.shape, bool)
@@ -84,6 +85,7 @@ def global_atomic_rows(addresses: Array, mask: Array, width: int) -> Array:
 
 
 def local_rows(addresses: Array, mask: Array, width: int) -> Array:
+    """Return sectors, lines and ideal sectors of lanes interleaved by words."""
     words = max(width // WORD, 1)
     word = addresses >> 2
     lines = _distinct(_sorted(word, mask)) * words
@@ -95,6 +97,7 @@ def local_rows(addresses: Array, mask: Array, width: int) -> Array:
 
 
 def shared_load_rows(addresses: Array, mask: Array, width: int) -> Array:
+    """Return wavefronts and bank conflicts."""
     if width <= WORD:
         return _phases(addresses, mask, WORD, LANES)
     lanes = LANES * WORD // width
@@ -119,11 +122,13 @@ def _pairs(addresses: Array, mask: Array, distance: int) -> Array:
 
 
 def shared_store_rows(addresses: Array, mask: Array, width: int) -> Array:
+    """Return wavefronts and bank conflicts."""
     width = max(width, WORD)
     return _phases(addresses, mask, width, LANES * WORD // width)
 
 
 def ldmatrix_rows(addresses: Array, mask: Array, matrices: int) -> Array:
+    """Return wavefronts and bank conflicts of `matrices` times 8 rows."""
     rows = 8 * matrices
     return _phases(addresses[:, :rows], mask[:, :rows], 16, 8)
 
@@ -151,6 +156,7 @@ def _busiest(units: Array, is_counted: Array, groups: int, rows: int, is_on: Arr
 
 
 def shared_atomic_rows(addresses: Array, mask: Array, width: int) -> Array:
+    """Return wavefronts and bank conflicts."""
     unit = max(width, WORD)
     lanes = LANES * WORD // unit
     is_on = mask.reshape(-1, lanes)
@@ -159,6 +165,7 @@ def shared_atomic_rows(addresses: Array, mask: Array, width: int) -> Array:
 
 
 def cas_loop_rows(addresses: Array, mask: Array, width: int) -> Array:
+    """Return rounds, wavefronts and conflicts of the loads, wavefronts of the compare-and-swaps."""
     unit = max(width, WORD)
     lanes, groups = LANES * WORD // unit, BANKS * WORD // unit
     bank = (addresses >> (unit.bit_length() - 1)) & (groups - 1)
