@@ -12,7 +12,7 @@ from typing import Any
 from kernellab.compile import cache, ptx_text
 from kernellab.compile.binary import Binary
 from kernellab.compile.itanium import demangle
-from kernellab.compile.toolchain import INSTALL, toolchain
+from kernellab.compile.toolchain import install_command, toolchain
 from kernellab.errors import CompileError, SpecError, UnavailableError
 
 _RECIPE = 1
@@ -29,7 +29,7 @@ def linker() -> Any:
         nvjitlink.version()
     except Exception as error:
         raise UnavailableError(
-            f"nvJitLink is not here, so PTX cannot be assembled: {INSTALL} brings it"
+            f"nvJitLink is not here, so PTX cannot be assembled: {install_command()} brings it"
         ) from error
     return nvjitlink
 

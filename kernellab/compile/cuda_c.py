@@ -14,7 +14,7 @@ from kernellab.compile.host_headers import PRELUDE, built_in_headers, wants_prel
 from kernellab.compile.itanium import demangle
 from kernellab.compile.memory import recall, remember
 from kernellab.compile.options import check_name_expression, normalise_options
-from kernellab.compile.toolchain import INSTALL, header_remedy, toolchain
+from kernellab.compile.toolchain import header_remedy, toolchain
 from kernellab.errors import CompileError, UnavailableError
 
 _RECIPE = 1
@@ -98,7 +98,7 @@ def compile_cuda(
     'one'
     """
     request = Request(
-        text=text,
+        text=text.removeprefix("\ufeff"),
         path=os.fspath(path) if path is not None else None,
         arch=arch,
         options=normalise_options(options),
@@ -253,11 +253,10 @@ def _finish(
 def _explain(request: Request, log: str) -> CompileError | UnavailableError:
     missing = re.search(r'cannot open source file "([^"]+)"', log)
     if missing:
-        wheel = header_remedy(missing[1])
-        if wheel is not None:
+        remedy = header_remedy(missing[1])
+        if remedy is not None:
             return UnavailableError(
-                f"{request.label} needs <{missing[1]}>, which no include directory here has: {INSTALL} brings it "
-                f"(wheel {wheel})"
+                f"{request.label} needs <{missing[1]}>, which no include directory here has: {remedy}"
             )
     first = re.search(r"^.*?(?:error|catastrophic error)\s*(?:#[\w-]+)?\s*:.*$", log, re.MULTILINE)
     shown = first[0].strip() if first else log.strip().split("\n")[0]

@@ -12,6 +12,11 @@ from collections.abc import Iterable
 
 _GUARD = "#pragma once\n"
 
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
 # The same types as CCCL's under NVRTC: int64_t is long long there.
 _STDINT = _GUARD + "".join(
     f"typedef {'un' if sign == 'u' else ''}signed {base} {sign}int{kind}{bits}_t;\n"
@@ -22,10 +27,11 @@ _STDINT = _GUARD + "".join(
 )
 _STDINT += """
 #if defined(_WIN32)
-typedef int int_fast16_t; typedef unsigned int uint_fast16_t; typedef int int_fast32_t; typedef unsigned int uint_fast32_t;
+typedef int int_fast16_t; typedef unsigned int uint_fast16_t;
 #else
-typedef short int_fast16_t; typedef unsigned short uint_fast16_t; typedef int int_fast32_t; typedef unsigned int uint_fast32_t;
+typedef short int_fast16_t; typedef unsigned short uint_fast16_t;
 #endif
+typedef int int_fast32_t; typedef unsigned int uint_fast32_t;
 typedef long long intptr_t; typedef unsigned long long uintptr_t;
 typedef long long intmax_t; typedef unsigned long long uintmax_t;
 """
@@ -120,8 +126,13 @@ _MATH = _GUARD + "".join(
     f"#ifndef {name}\n#define {name} {value}\n#endif\n" for name, value in _CONSTANTS.items()
 )
 
-_UNARY = ["sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "floor", "ceil", "trunc", "round", "rint", "nearbyint", "erf", "erfc", "tgamma", "lgamma", "fabs", "logb"]
-_BINARY = ["pow", "fmod", "atan2", "hypot", "fmin", "fmax", "fdim", "copysign", "nextafter", "remainder"]
+_UNARY = _words(
+    """
+    acos acosh asin asinh atan atanh cbrt ceil cos cosh erf erfc exp exp2 expm1 fabs floor lgamma log log10 log1p
+    log2 logb nearbyint rint round sin sinh sqrt tan tanh tgamma trunc
+    """
+)
+_BINARY = _words("atan2 copysign fdim fmax fmin fmod hypot nextafter pow remainder")
 
 
 def _std_math() -> str:
@@ -168,8 +179,12 @@ _ALGORITHM = (
     _GUARD
     + """
 namespace std {
-template <typename T> __host__ __device__ constexpr const T& min(const T& a, const T& b) { return b < a ? b : a; }
-template <typename T> __host__ __device__ constexpr const T& max(const T& a, const T& b) { return a < b ? b : a; }
+template <typename T> __host__ __device__ constexpr const T& min(const T& a, const T& b) {
+    return b < a ? b : a;
+}
+template <typename T> __host__ __device__ constexpr const T& max(const T& a, const T& b) {
+    return a < b ? b : a;
+}
 template <typename T> __host__ __device__ constexpr const T& clamp(const T& x, const T& low, const T& high) {
     return x < low ? low : high < x ? high : x;
 }
@@ -224,17 +239,52 @@ _OWN |= {
     "ctime": _std_names("time.h", "clock_t"),
 }
 
-_CCCL = ["type_traits", "limits", "utility", "tuple", "array", "functional", "numeric", "complex", "iterator", "optional", "variant", "span", "string_view", "bit", "concepts", "ratio", "initializer_list"]
-_EMPTY = ["iostream", "fstream", "sstream", "iomanip", "ostream", "istream", "vector", "string", "map", "set", "unordered_map", "unordered_set", "list", "deque", "queue", "stack", "memory", "random", "chrono", "thread", "mutex", "future", "atomic", "exception", "stdexcept", "cerrno", "errno.h", "sys/time.h", "sys/stat.h", "unistd.h", "getopt.h", "signal.h", "csignal", "cstdarg", "stdarg.h", "omp.h", "new", "typeinfo", "locale", "filesystem", "condition_variable", "valarray", "regex", "bitset", "cuda_profiler_api.h", "cublas_v2.h", "cublas.h", "cublasLt.h", "cusparse.h", "cufft.h", "cudnn.h", "curand.h", "nvToolsExt.h", "nvtx3/nvToolsExt.h", "nvtx3/nvtx3.hpp", "helper_cuda.h", "helper_functions.h", "helper_string.h", "helper_timer.h", "thrust/host_vector.h", "thrust/device_vector.h"]
+_CCCL = _words(
+    """
+    array bit complex concepts functional initializer_list iterator limits numeric optional ratio span string_view
+    tuple type_traits utility variant
+    """
+)
+# Declared and never defined: enough for headers that offer operators on streams.
+_STREAMS = """
+#ifndef KERNELLAB_STD_STREAMS
+#define KERNELLAB_STD_STREAMS
+namespace std {
+template <typename C> struct char_traits;
+template <typename C, typename T = char_traits<C>> class basic_ostream;
+template <typename C, typename T = char_traits<C>> class basic_istream;
+typedef basic_ostream<char> ostream;
+typedef basic_istream<char> istream;
+}
+#endif
+"""
+_EMPTY = _words(
+    """
+    atomic bitset cerrno chrono condition_variable csignal cstdarg deque errno.h exception filesystem future getopt.h
+    list locale map memory mutex new omp.h queue random regex set signal.h stack stdarg.h stdexcept string
+    sys/stat.h sys/time.h thread typeinfo unistd.h unordered_map unordered_set valarray vector
+    cublas.h cublasLt.h cublas_v2.h cuda_profiler_api.h cudnn.h cufft.h curand.h cusparse.h helper_cuda.h
+    helper_functions.h helper_string.h helper_timer.h nvToolsExt.h nvtx3/nvToolsExt.h nvtx3/nvtx3.hpp
+    thrust/device_vector.h thrust/host_vector.h
+    """
+)
+_STREAM_HEADERS = _words("fstream iomanip iosfwd iostream istream ostream sstream")
 
 # CCCL refuses its own umbrella header under NVRTC: what kernels use of it.
 _CUB = _GUARD + "".join(
     f"#include <cub/{path}.cuh>\n"
-    for path in ["block/block_adjacent_difference", "block/block_discontinuity", "block/block_exchange", "block/block_histogram", "block/block_load", "block/block_merge_sort", "block/block_radix_rank", "block/block_radix_sort", "block/block_reduce", "block/block_scan", "block/block_store", "warp/warp_exchange", "warp/warp_load", "warp/warp_merge_sort", "warp/warp_reduce", "warp/warp_scan", "warp/warp_store", "thread/thread_load", "thread/thread_store"]
+    for path in _words(
+        """
+        block/block_adjacent_difference block/block_discontinuity block/block_exchange block/block_histogram
+        block/block_load block/block_merge_sort block/block_radix_rank block/block_radix_sort block/block_reduce
+        block/block_scan block/block_store thread/thread_load thread/thread_store warp/warp_exchange warp/warp_load
+        warp/warp_merge_sort warp/warp_reduce warp/warp_scan warp/warp_store
+        """
+    )
 )
 
 PRELUDE = "kernellab_prelude.h"
-HOST_ONLY = frozenset(_EMPTY)
+HOST_ONLY = frozenset((*_EMPTY, *_STREAM_HEADERS))
 
 
 def built_in_headers(hidden: Iterable[str] = ()) -> dict[str, str]:
@@ -254,11 +304,11 @@ def built_in_headers(hidden: Iterable[str] = ()) -> dict[str, str]:
         name: _GUARD + f"#include <cuda/std/{name}>\nnamespace std {{ using namespace ::cuda::std; }}\n"
         for name in _CCCL
     }
-    headers |= dict.fromkeys(_EMPTY, _GUARD)
+    headers |= dict.fromkeys(_EMPTY, _GUARD) | dict.fromkeys(_STREAM_HEADERS, _GUARD + _STREAMS)
     headers["cub/cub.cuh"] = _CUB
     headers[PRELUDE] = _GUARD + "".join(
         f"#include <{name}>\n"
-        for name in ("cstdint", "climits", "cfloat", "cmath", "cstddef", "cstdlib", "algorithm")
+        for name in ("cstdint", "climits", "cfloat", "cmath", "cstddef", "cstdlib", "algorithm", "iosfwd")
     )
     for name in hidden:
         headers.pop(name, None)
@@ -279,6 +329,8 @@ def wants_prelude(log: str) -> bool:
     known = set(_CONSTANTS) | set(_UNARY) | set(_BINARY) | set(_FIXED.split())
     known |= set(re.findall(r"#define (\w+)", _LIMITS + _INT_LIMITS + _FLOAT))
     known |= set(
-        ["intptr_t", "uintptr_t", "intmax_t", "uintmax_t", "NULL", "size_t", "ptrdiff_t", "min", "max", "swap", "clamp", "abs", "isnan", "isinf", "isfinite", "fma"]
+        _words(
+            "NULL abs basic_ostream clamp fma intmax_t intptr_t isfinite isinf isnan max min ptrdiff_t size_t swap uintmax_t uintptr_t"
+        )
     )
     return bool(names & known)

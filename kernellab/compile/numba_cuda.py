@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from kernellab.compile import nvrtc, ptx_text
-from kernellab.compile.toolchain import INSTALL, toolchain
+from kernellab.compile.toolchain import install_command, toolchain
 from kernellab.errors import CompileError, UnavailableError
 
 
@@ -46,7 +46,7 @@ def cuda_module() -> ModuleType:
     except Exception as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise UnavailableError(
-            f"numba-cuda does not import ({first}); {INSTALL} brings a set that fits"
+            f"numba-cuda does not import ({first}); {install_command()} brings a set that fits"
         ) from error
     return cuda  # type: ignore[no-any-return]
 

@@ -81,7 +81,7 @@ def _run(request: Request, command: Sequence[str]) -> str:
         raise UnavailableError(f"nvcc at {command[0]} does not start: {error}") from error
     except subprocess.TimeoutExpired as error:
         raise CompileError(f"{request.label}: nvcc took over {_SECONDS} seconds; it was stopped") from error
-    log = (done.stdout + done.stderr).strip()
+    log = (done.stdout + done.stderr).strip().replace(command[-1], request.file_name)
     if done.returncode != 0:
         first = re.search(r"^.*(?:error|fatal)\b.*$", log, re.MULTILINE)
         shown = first[0].strip() if first else f"exit status {done.returncode}"

@@ -6,7 +6,7 @@ import importlib.util
 from dataclasses import dataclass
 
 from kernellab.compile import cache, nvrtc
-from kernellab.compile.toolchain import INSTALL, toolchain
+from kernellab.compile.toolchain import install_command, toolchain
 from kernellab.errors import LabError
 
 
@@ -40,7 +40,7 @@ def survey() -> tuple[Part, ...]:
     tuple of Part
     """
     tools = toolchain()
-    install = INSTALL.replace("cuda13", "cuda12") if tools.major == 12 else INSTALL
+    install = install_command()
     headers = "; ".join(map(str, tools.include_dirs)) or None
     lacking = f"without {', '.join(tools.missing_headers)}: {install}" if tools.missing_headers else ""
     return (

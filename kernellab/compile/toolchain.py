@@ -17,7 +17,6 @@ from pathlib import Path
 
 from kernellab.errors import UnavailableError
 
-INSTALL = "pip install 'kernellab[cuda13]'"
 
 # One header of each family that kernels include, and the CUDA 13 wheel that brings it.
 _HEADER_FAMILIES = {
@@ -95,9 +94,9 @@ def discover(search_path: Sequence[str], environment: os._Environ[str] | dict[st
     include_dirs = _include_dirs(wheels, toolkits, major)
     headers = [family for family, (name, _) in _HEADER_FAMILIES.items() if not _holds(include_dirs, name)]
     binaries = [
-        *(folder / "bin" for folder in wheels),
-        *(site / "triton/backends/nvidia/bin" for site in sites),
+        folder / "bin" for site in sites for folder in sorted((site / "nvidia").glob("*"), reverse=True)
     ]
+    binaries += [site / "triton/backends/nvidia/bin" for site in sites]
     nvdisasm = _tool("nvdisasm", binaries, toolkits, environment)
     nvcc = _tool("nvcc", [], toolkits, environment)
     devrt = _first(
@@ -112,12 +111,17 @@ def discover(search_path: Sequence[str], environment: os._Environ[str] | dict[st
     return Toolchain(major, nvrtc, tuple(include_dirs), tuple(headers), nvdisasm, nvcc, devrt, stamp)
 
 
+def install_command() -> str:
+    """The command that brings a whole set, of the CUDA version that is here."""
+    return f"pip install 'kernellab[cuda{12 if toolchain().major == 12 else 13}]'"
+
+
 def require_nvdisasm() -> Path:
     """The path of nvdisasm, or `UnavailableError` with the command that brings it."""
     found = toolchain().nvdisasm
     if found is None:
         raise UnavailableError(
-            f"nvdisasm is not here, so there is no SASS: {INSTALL} brings it (wheel nvidia-cuda-nvdisasm)"
+            f"nvdisasm is not here, so there is no SASS: {install_command()} brings it (wheel nvidia-cuda-nvdisasm)"
         )
     return found
 
@@ -129,18 +133,25 @@ def explain_missing_nvrtc(error: object = None) -> UnavailableError:
             "NVRTC is not here: NVIDIA publishes no wheel of it for macOS; compile on Linux or Windows, or trace a .ptx file"
         )
     reason = f" ({str(error).splitlines()[0]})" if error is not None and str(error) else ""
-    return UnavailableError(f"NVRTC is not here{reason}, so CUDA C cannot be compiled: {INSTALL} brings it")
+    return UnavailableError(
+        f"NVRTC is not here{reason}, so CUDA C cannot be compiled: {install_command()} brings it"
+    )
 
 
 def header_remedy(name: str) -> str | None:
-    """The wheel that brings a header, such as ``crt/mma.h`` or ``cub/cub.cuh``; None when no known wheel does."""
+    """How to get a header of NVIDIA's, such as ``crt/mma.h`` or ``cub/cub.cuh``; None for any other header."""
     top = name.split("/")[0]
+    if top.startswith("curand"):
+        return "pip install 'kernellab[peers]' brings it (wheel nvidia-curand)"
+    wheel = _header_wheel(top)
+    return f"{install_command()} brings it (wheel {wheel})" if wheel else None
+
+
+def _header_wheel(top: str) -> str | None:
     if top in {"cub", "thrust", "cuda", "nv"}:
         return "nvidia-cuda-cccl"
     if top == "crt":
         return "nvidia-cuda-crt"
-    if top.startswith("curand"):
-        return "nvidia-curand"
     if re.match(r"(cuda_|cooperative_groups|mma\.h|vector_|device_|sm_\d\d)", top):
         return "nvidia-cuda-runtime"
     return None
