@@ -25,8 +25,12 @@ FIRST_GLOBAL = 1 << 33
 GUARD_BYTES = 4096
 """Unmapped bytes after every allocation, so that running past an end is never inside another one."""
 
-UNSIGNED = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
-SIGNED = {1: np.dtype(np.int8), 2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
+UNSIGNED: dict[int, np.dtype[Any]] = {
+    1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)
+}  # fmt: skip
+SIGNED: dict[int, np.dtype[Any]] = {
+    1: np.dtype(np.int8), 2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)
+}  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -100,7 +104,7 @@ class GlobalMemory:
         self.bases: list[int] = []
         self.next_base = FIRST_GLOBAL
         self.version = 0
-        """Grows with every store and atomic: a spinning warp looks whether anything changed."""
+        """Grows with every store, and every atomic that changes something: a spinning warp looks at it."""
 
     def allocate(
         self, name: str, data: npt.NDArray[np.uint8], *, offset: int = 0, is_writable: bool = True
@@ -184,7 +188,6 @@ class GlobalMemory:
         faults: list[Fault],
     ) -> Array:
         """Read-modify-write: `apply(elements, indexes, positions)` returns the old values of those lanes."""
-        self.version += 1
         old = np.zeros(addresses.size, UNSIGNED[width])
         for allocation, positions in self.groups(addresses, width, faults):
             if not allocation.is_writable:
@@ -291,7 +294,6 @@ class OwnedMemory:
         faults: list[Fault],
     ) -> Array:
         """Read-modify-write, as `GlobalMemory.update`."""
-        self.version += 1
         old = np.zeros(addresses.size, UNSIGNED[width])
         is_good = self.in_bounds(addresses, width, faults)
         positions: npt.NDArray[np.intp] | slice = slice(None) if is_good is None else np.flatnonzero(is_good)

@@ -128,7 +128,7 @@ def bfi(m: Modifiers) -> Semantics:
 @opcode("szext", "u32 s32")
 def szext(m: Modifiers) -> Semantics:
     """Zero- or sign-extend a from its low `n` bits; .clamp and .wrap say what n above 32 means."""
-    is_wrapped, dtype = m.one_of("clamp wrap") == "wrap", m.dtype
+    is_wrapped, dtype = m.need("clamp wrap") == "wrap", m.dtype
 
     def compute(a: Array, n: Array) -> Array:
         n = n & np.uint32(31) if is_wrapped else np.minimum(n, np.uint32(32))
@@ -141,7 +141,7 @@ def szext(m: Modifiers) -> Semantics:
 @opcode("bmsk", "b32")
 def bmsk(m: Modifiers) -> Semantics:
     """`n` ones from bit `at` upward; .wrap takes both modulo 32."""
-    is_wrapped = m.one_of("clamp wrap") == "wrap"
+    is_wrapped = m.need("clamp wrap") == "wrap"
 
     def compute(at: Array, n: Array) -> Array:
         if is_wrapped:

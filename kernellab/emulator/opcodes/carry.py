@@ -58,7 +58,7 @@ def sub(m: Modifiers) -> Semantics:
 @opcode("mad.cc madc madc.cc", CHAINED)
 def mad(m: Modifiers) -> Semantics:
     """Products of long integers, word by word: the half is taken first, then c and the carry are added."""
-    part = m.one_of("lo hi")
+    part = m.need("lo hi")
     signed = np.dtype(f"i{m.dtype.itemsize}")
     unsigned = m.unsigned
     take = high(m.dtype)

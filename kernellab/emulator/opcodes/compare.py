@@ -61,7 +61,7 @@ def is_float(dtype: np.dtype[Any]) -> bool:
 
 def comparison(m: Modifiers, dtype: np.dtype[Any]) -> Compute:
     """Take the comparison (and .ftz) from the modifiers; a ufunc where one suffices."""
-    name = m.one_of(COMPARISONS)
+    name = m.need(COMPARISONS)
     if not is_float(dtype):
         return INTEGER[name]
     test = FLOAT[name]

@@ -92,7 +92,7 @@ def high(dtype: np.dtype[Any]) -> Compute:
 @opcode("mul", INTEGERS)
 def mul(m: Modifiers) -> Semantics:
     """.lo wraps, .hi is the upper half, .wide doubles the width."""
-    part = m.one_of("lo hi wide")
+    part = m.need("lo hi wide")
     if part == "lo":
         return binary(m.unsigned, np.multiply)
     if part == "hi":
@@ -104,7 +104,7 @@ def mul(m: Modifiers) -> Semantics:
 @opcode("mad", INTEGERS)
 def mad(m: Modifiers) -> Semantics:
     """A product's part plus c: c is added after the half is taken; .hi.sat.s32 clamps that sum."""
-    part, is_saturated = m.one_of("lo hi wide"), m.has("sat")
+    part, is_saturated = m.need("lo hi wide"), m.has("sat")
     if part == "lo":
         return ternary(m.unsigned, lambda a, b, c: a * b + c)
     if part == "hi":
@@ -130,7 +130,7 @@ def product24(part: str, dtype: np.dtype[Any]) -> Compute:
 @opcode("mul24 mad24", "u32 s32")
 def mul24(m: Modifiers) -> Semantics:
     """Products of 24-bit values."""
-    part, is_saturated = m.one_of("lo hi"), m.has("sat")
+    part, is_saturated = m.need("lo hi"), m.has("sat")
     product = product24(part, m.dtype)
     if m.name == "mul24":
         return binary(m.dtype, product)
@@ -218,7 +218,7 @@ def dot(m: Modifiers) -> Semantics:
     kind_a, kind_b = (DTYPES[t].kind for t in m.types)
     result = np.dtype("i4" if "i" in (kind_a, kind_b) else "u4")
     count, bits = (4, 8) if m.name == "dp4a" else (2, 16)
-    first = 2 * (m.one_of("lo hi") == "hi")
+    first = 2 if m.name == "dp2a" and m.need("lo hi") == "hi" else 0
 
     def compute(a: Array, b: Array, c: Array) -> Array:
         total = c

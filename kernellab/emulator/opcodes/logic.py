@@ -126,7 +126,7 @@ def shr(m: Modifiers) -> Semantics:
 @opcode("shf", "b32")
 def shf(m: Modifiers) -> Semantics:
     """Funnel shift of b:a (b is the upper word); .l keeps the upper word, .r the lower one."""
-    is_left, is_clamped = m.one_of("l r") == "l", m.one_of("clamp wrap") == "clamp"
+    is_left, is_clamped = m.need("l r") == "l", m.need("clamp wrap") == "clamp"
     half = np.uint64(32)
 
     def compute(a: Array, b: Array, c: Array) -> Array:

@@ -112,6 +112,13 @@ class Modifiers:
                 return word
         return default
 
+    def need(self, words: str) -> str:
+        """Take the first of `words` that is there; the opcode is not known without one."""
+        word = self.one_of(words)
+        if not word:
+            raise KeyError(words)
+        return word
+
 
 Builder = Callable[[Modifiers], Semantics]
 _BUILDERS: dict[tuple[str, str], Builder] = {}
@@ -183,7 +190,7 @@ def semantics(opcode: str, destinations: int = 1) -> Semantics:
         raise UnsupportedPTXError(f"{opcode}: the emulator knows no data operation {name} {kind}")
     try:
         found = builder(modifiers)
-    except KeyError:
+    except (KeyError, IndexError):
         raise UnsupportedPTXError(f"{opcode}: the emulator does not know this form of {name}") from None
     if modifiers.left:
         raise UnsupportedPTXError(

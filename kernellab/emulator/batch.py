@@ -1,0 +1,310 @@
+"""A batch of warps that runs together: its registers, its memory, its counters, its complaints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernellab.emulator import counting
+from kernellab.emulator.code import Code, Views, storage_dtype
+from kernellab.emulator.counts import Counts
+from kernellab.emulator.lanes import WARP, Lanes
+from kernellab.emulator.memory import Fault, OwnedMemory
+from kernellab.errors import ExecutionError
+
+if TYPE_CHECKING:
+    from kernellab.emulator.launch import Launch
+
+Array = npt.NDArray[Any]
+Int64 = npt.NDArray[np.int64]
+_EVERY_LANE = np.ones((1, WARP), np.bool_)
+
+
+class Frame:
+    """The registers and variables of one function at one depth of calls, for all warps of a batch."""
+
+    def __init__(self, batch: Batch, code: Code, depth: int, local_base: int) -> None:
+        self.code = code
+        self.depth = depth
+        self.local_base = local_base
+        height = batch.height
+        self.registers: dict[str, Array] = {}
+        self.parameters = {
+            name: np.zeros((height, WARP, -(-nbytes // 8) * 8), np.uint8)
+            for name, nbytes in code.parameter_bytes.items()
+        }
+        self.views: Views = [self._view(batch, slot) for slot in code.slots]
+
+    def _view(self, batch: Batch, slot: Any) -> Any:
+        if slot.kind == "constant":
+            return slot.value
+        if slot.kind == "local":
+            offset = self.local_base + self.code.local_offsets[slot.name] + slot.part
+            return slot.dtype.type(offset)
+        if slot.kind == "parameter":
+            raw = self.parameters[slot.name][:, :, slot.part : slot.part + slot.dtype.itemsize]
+            return raw.view(slot.dtype)[:, :, 0]
+        if slot.kind == "special":
+            storage = batch.special(slot.name)
+        else:
+            storage = self.registers.get(slot.name)
+            if storage is None:
+                dtype = storage_dtype(self.code.register_types[slot.name])
+                storage = self.registers[slot.name] = np.zeros((batch.height, WARP), dtype)
+        if storage.dtype.itemsize == slot.dtype.itemsize:
+            return storage if storage.dtype == slot.dtype else storage.view(slot.dtype)
+        parts = storage.view(slot.dtype).reshape(batch.height, WARP, -1)
+        return parts[:, :, slot.part]
+
+
+class Batch:
+    """Several blocks of a launch, executed together.
+
+    Parameters
+    ----------
+    launch : Launch
+    blocks : int
+        How many blocks the batch holds.
+    """
+
+    def __init__(self, launch: Launch, blocks: int) -> None:
+        self.launch = launch
+        self.blocks = blocks
+        threads = launch.threads
+        self.warps_per_block = -(-threads // WARP)
+        self.height = blocks * self.warps_per_block
+        self.block_of_row = np.repeat(np.arange(blocks), self.warps_per_block)
+        self.warp_of_row = np.tile(np.arange(self.warps_per_block), blocks)
+        self.linear = (self.warp_of_row[:, None] * WARP + np.arange(WARP)[None, :]).astype(np.int64)
+        self.initial = self.linear < threads
+        self.owner_of_lane = np.broadcast_to(self.block_of_row[:, None], (self.height, WARP))
+        self.thread_of_lane = np.arange(self.height * WARP).reshape(self.height, WARP)
+        self.specials: dict[str, Array] = {}
+        self.frames: dict[tuple[int, int], Frame] = {}
+        self.shared = OwnedMemory("shared", blocks, launch.shared_bytes, tracks_writes=True)
+        self.local = OwnedMemory("local", self.height * WARP, launch.local_bytes)
+        self.block_ids = np.zeros(blocks, np.int64)
+        self.counts: Counts = launch.counts
+        self.races = launch.new_races(self)
+        self.steps = 0
+        self.current_number = 0
+
+    def start(self, block_ids: npt.NDArray[np.int64], counts: Counts) -> None:
+        """Begin the next blocks: their numbers in the grid, x fastest."""
+        self.block_ids = block_ids
+        self.counts = counts
+        self.shared.reset()
+        if self.local.size:
+            self.local.reset()
+        for name, storage in self.specials.items():
+            if "ctaid" in name or name in ("%smid", "%clusterid.x"):
+                storage[...] = self._special_values(name)
+        if self.races is not None:
+            self.races.reset()
+        self.steps = 0
+
+    # -- registers
+    def frame(self, code: Code, depth: int, local_base: int) -> Frame:
+        """Return the frame of a function at a depth of calls; made on first use."""
+        key = (code.first, depth)
+        found = self.frames.get(key)
+        if found is None or found.local_base != local_base:
+            if local_base + code.local_bytes > self.local.size:
+                self._grow_local(local_base + code.local_bytes)
+            found = self.frames[key] = Frame(self, code, depth, local_base)
+        return found
+
+    def _grow_local(self, nbytes: int) -> None:
+        old = self.local
+        if nbytes > 1 << 20:
+            raise ExecutionError(
+                f"{self.launch.name}: a thread's stack passed {1 << 20} bytes of local memory; "
+                "the recursion does not end"
+            )
+        self.local = OwnedMemory("local", self.height * WARP, max(2 * old.size, nbytes))
+        if old.size:
+            rows = self.height * WARP
+            self.local.data.reshape(rows, -1)[:, : old.pitch] = old.data.reshape(rows, -1)
+
+    def special(self, name: str) -> Array:
+        """Return the storage of a special register."""
+        found = self.specials.get(name)
+        if found is None:
+            values = np.asarray(self._special_values(name))
+            wide = name in ("%clock64", "%globaltimer", "%gridid", "%current_graph_exec")
+            found = np.zeros((self.height, WARP), np.uint64 if wide else np.uint32)
+            found[...] = values
+            self.specials[name] = found
+        return found
+
+    def _special_values(self, name: str) -> Any:
+        launch = self.launch
+        base, _, axis = name.partition(".")
+        k = "xyz".find(axis) if axis else 0
+        if base == "%tid":
+            x, y, _ = launch.block
+            return (self.linear, self.linear // x, self.linear // (x * y))[k] % launch.block[k]
+        if base in ("%ctaid", "%clusterid"):
+            x, y, _ = launch.grid
+            ids = self.block_ids
+            return ((ids, ids // x, ids // (x * y))[k] % launch.grid[k])[self.block_of_row][:, None]
+        lane = np.arange(WARP, dtype=np.uint32)
+        one = np.uint32(1)
+        values: dict[str, Any] = {
+            "%ntid": launch.block[k],
+            "%nctaid": launch.grid[k],
+            "%laneid": lane,
+            "%warpid": self.warp_of_row[:, None],
+            "%nwarpid": self.warps_per_block,
+            "%smid": (self.block_ids % 132)[self.block_of_row][:, None],
+            "%nsmid": 132,
+            "%lanemask_eq": one << lane,
+            "%lanemask_lt": (one << lane) - one,
+            "%lanemask_le": (one << lane) | ((one << lane) - one),
+            "%lanemask_gt": ~((one << lane) | ((one << lane) - one)),
+            "%lanemask_ge": ~((one << lane) - one),
+            "%dynamic_smem_size": launch.dynamic_shared,
+            "%total_smem_size": launch.shared_bytes,
+            "%nclusterid": launch.grid[k],
+            "%cluster_nctaid": 1,
+            "%cluster_nctarank": 1,
+        }
+        return values.get(base, 0)
+
+    # -- memory
+    def load(
+        self, space: str, lanes: Lanes, flat: Int64, width: int, count: int, faults: list[Fault]
+    ) -> list[Array]:
+        """Read `count` elements at each flat address of a space."""
+        if space == "global":
+            return self.launch.memory.load(flat, width, count, faults)
+        owners = self._owners(space, lanes)
+        memory = self.shared if space == "shared" else self.local
+        if self.races is not None and space == "shared":
+            self.races.access(lanes, flat, width * count, "load")
+        return memory.load(owners, flat, width, count, faults)
+
+    def store(
+        self, space: str, lanes: Lanes, flat: Int64, width: int, values: list[Array], faults: list[Fault]
+    ) -> None:
+        """Write elements at each flat address of a space."""
+        if space == "global":
+            self.launch.memory.store(flat, width, values, faults)
+            return
+        memory = self.shared if space == "shared" else self.local
+        if self.races is not None and space == "shared":
+            self.races.access(lanes, flat, width * len(values), "store")
+        memory.store(self._owners(space, lanes), flat, width, values, faults)
+
+    def update(
+        self, space: str, lanes: Lanes, flat: Int64, width: int,
+        apply: Callable[[Array, Array, Any], Array], faults: list[Fault],
+    ) -> Array:  # fmt: skip
+        """Read-modify-write at each flat address of a space."""
+        if space == "global":
+            return self.launch.memory.update(flat, width, apply, faults)
+        memory = self.shared if space == "shared" else self.local
+        if self.races is not None and space == "shared":
+            self.races.access(lanes, flat, width, "atomic")
+        return memory.update(self._owners(space, lanes), flat, width, apply, faults)
+
+    def _owners(self, space: str, lanes: Lanes) -> Array:
+        table = self.owner_of_lane if space == "shared" else self.thread_of_lane
+        return lanes.flat(table[lanes.rows])
+
+    def changed(self) -> None:
+        """Note that an atomic changed something."""
+        self.launch.memory.version += 1
+
+    @property
+    def version(self) -> int:
+        """Grows whenever memory may have changed."""
+        return self.launch.memory.version + self.shared.version + self.local.version
+
+    def atomic_order(self, count: int) -> npt.NDArray[np.intp] | None:
+        """Return the order in which lanes of one atomic are served; None for lane order."""
+        generator = self.launch.generator
+        return None if generator is None else generator.permutation(count)
+
+    # -- counting
+    def count(self, number: int, space: str, operation: str, addresses: Int64, lanes: Lanes) -> None:
+        """Count one access, as the SASS says that it is issued."""
+        access = self.launch.accesses.get(number)
+        if access is None:
+            return
+        mask = lanes.mask
+        if mask is None:
+            mask = np.broadcast_to(_EVERY_LANE, (lanes.row_count, WARP))
+        if access.is_aggregated:
+            mask = _elected(mask, access.is_full_warp_only)
+        key = (number, space, operation)
+        for offset, width in ((access.offset, access.width), *access.more):
+            where = addresses + offset if offset else addresses
+            cost = self._cost(space, operation, where, mask, width, number)
+            if lanes.mask is None:
+                requests = lanes.row_count
+            else:
+                requests = int(np.count_nonzero(mask.any(axis=1)))
+            if space == "local":
+                requests *= counting.local_requests(width)
+            self.counts.add_access(key, (requests, *cost, lanes.count))
+
+    def _cost(
+        self, space: str, operation: str, addresses: Int64, mask: npt.NDArray[np.bool_], width: int, number: int
+    ) -> tuple[int, int, int]:
+        """Return sectors or wavefronts, lines or conflicts, and the ideal of the first."""
+        if space == "shared":
+            access = self.launch.accesses[number]
+            if operation == "load" or access.is_hardware_aggregated:
+                shared = counting.shared_load(addresses, mask, width)
+            elif operation == "store":
+                shared = counting.shared_store(addresses, mask, width)
+            else:
+                is_float_add = number in self.launch.float_adds
+                shared = counting.shared_atomic(addresses, mask, width, is_float_add)
+            units, second = int(shared.wavefronts.sum()), int(shared.bank_conflicts.sum())
+            return units, second, units - second
+        if space == "local":
+            found = counting.local_access(addresses, mask, width)
+        elif operation == "atomic":
+            found = counting.global_atomic(addresses, mask, width)
+        else:
+            found = counting.global_access(addresses, mask, width)
+        return int(found.sectors.sum()), int(found.lines.sum()), int(found.ideal_sectors.sum())
+
+    # -- complaints
+    def report(self, number: int, operation: str, space: str, lanes: Lanes, faults: list[Fault]) -> None:
+        """Turn the faults of an access into diagnostics."""
+        rows, columns = np.nonzero(lanes.full_mask())
+        for fault in faults:
+            row = int(lanes.row_indexes()[rows[fault.positions[0]]])
+            column = int(columns[fault.positions[0]])
+            if fault.kind == "unwritten":
+                what = f"read of unwritten {space} memory, {fault.note}"
+                kind, is_error = f"unwritten {space} memory", False
+            else:
+                what = f"{fault.kind} {space} {operation}: {fault.note}"
+                kind, is_error = fault.kind, True
+            self.complain(number, kind, what, row, column, fault.positions.size, is_error)
+
+    def complain(
+        self, number: int, kind: str, what: str, row: int, column: int, count: int = 1, is_error: bool = True
+    ) -> None:
+        """Add a diagnostic about the lane (row, column) at an instruction."""
+        thread = tuple(int(self.special(f"%tid.{axis}")[row, column]) for axis in "xyz")
+        block = tuple(int(self.special(f"%ctaid.{axis}")[row, column]) for axis in "xyz")
+        self.launch.complain(number, kind, what, block, thread, count, is_error)
+
+
+def _elected(mask: npt.NDArray[np.bool_], full_warps_only: bool) -> npt.NDArray[np.bool_]:
+    """Keep the lane of each warp that acts for all: the first that is on."""
+    kept = np.zeros(mask.shape, np.bool_)
+    rows = np.arange(mask.shape[0])
+    kept[rows, mask.argmax(axis=1)] = mask.any(axis=1)
+    if full_warps_only:
+        partial = ~mask.all(axis=1)
+        kept[partial] = mask[partial]
+    return kept

@@ -1,0 +1,102 @@
+"""From a PTX instruction to its step: who handles which opcode."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernellab.emulator.access import (
+    bind_atomic,
+    bind_convert_address,
+    bind_is_space,
+    bind_load,
+    bind_store,
+)
+from kernellab.emulator.batch import Batch
+from kernellab.emulator.code import Binder, Step, Views, bind_data, bind_move, guarded
+from kernellab.emulator.flow import family
+from kernellab.emulator.lanes import Lanes
+from kernellab.emulator.memory import UNSIGNED
+from kernellab.emulator.ptx import Instruction, Register, Special
+from kernellab.errors import UnsupportedPTXError
+
+_HINTS = {
+    "membar", "fence", "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol",
+    "pmevent", "brkpt",
+}  # fmt: skip
+"""Instructions without an effect on values: ordering (memory here is always in order), hints, waiting."""
+
+_CLOCKS = ("%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi")
+
+
+def bind_instruction(binder: Binder, instruction: Instruction) -> Step:
+    """Make the step of an instruction that does not end a block.
+
+    Raises
+    ------
+    UnsupportedPTXError
+        For an opcode or an operand that the emulator does not know.
+    """
+    step = _unguarded(binder, instruction)
+    if instruction.guard is None:
+        return step
+    predicate = binder.source(Register(instruction.guard.register), np.dtype(np.bool_))
+    return guarded(step, predicate, instruction.guard.is_negated, binder.code.first + instruction.index)
+
+
+def _unguarded(binder: Binder, instruction: Instruction) -> Step:
+    name = family(instruction.opcode)
+    if name in _HINTS:
+        return _nothing
+    match name:
+        case "ld" | "ldu":
+            return bind_load(binder, instruction)
+        case "st":
+            return bind_store(binder, instruction)
+        case "atom" | "red":
+            return bind_atomic(binder, instruction)
+        case "cvta":
+            return bind_convert_address(binder, instruction)
+        case "isspacep":
+            return bind_is_space(binder, instruction)
+        case "activemask":
+            return _active_mask(binder, instruction)
+        case "createpolicy":
+            return _nothing
+        case "mov":
+            source = instruction.operands[1]
+            if isinstance(source, Special) and source.name in _CLOCKS:
+                return _clock(binder, instruction, source.name)
+            return bind_move(binder, instruction)
+    return bind_data(binder, instruction)
+
+
+def _nothing(views: Views, lanes: Lanes, batch: Batch) -> None:
+    """Do nothing."""
+
+
+def _active_mask(binder: Binder, instruction: Instruction) -> Step:
+    target = binder.target(instruction.operands[0], UNSIGNED[4])
+    if target is None:
+        return _nothing
+
+    def step(views: Views, lanes: Lanes, batch: Batch) -> None:
+        lanes.put(views[target], lanes.bits()[:, None])
+
+    return step
+
+
+def _clock(binder: Binder, instruction: Instruction, name: str) -> Step:
+    """Read a clock: it counts the instructions that the wave of blocks has executed."""
+    width = 8 if name in ("%clock64", "%globaltimer") else 4
+    target = binder.target(instruction.operands[0], UNSIGNED[width])
+    if target is None:
+        raise UnsupportedPTXError(f"`{instruction}`: no destination")
+    is_high = name.endswith("_hi")
+
+    def step(views: Views, lanes: Lanes, batch: Batch) -> None:
+        batch.steps += 1
+        ticks = batch.launch.ticks + batch.steps
+        value = ticks >> 32 if is_high else ticks & ((1 << 8 * width) - 1)
+        lanes.put(views[target], UNSIGNED[width].type(value))
+
+    return step

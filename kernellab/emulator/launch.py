@@ -1,0 +1,244 @@
+"""One launch of a kernel on the emulator: arguments in, counts and diagnostics out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernellab.emulator.attribution import Access, Attribution, attribute
+from kernellab.emulator.batch import Batch
+from kernellab.emulator.code import Code
+from kernellab.emulator.counts import Counts, Diagnostic
+from kernellab.emulator.lanes import WARP
+from kernellab.emulator.memory import GlobalMemory
+from kernellab.emulator.program import (
+    Layout,
+    bind_program,
+    find_variable,
+    function_addresses,
+    lay_out_globals,
+    is_float_add,
+    lay_out_shared,
+    reachable,
+)
+from kernellab.emulator.ptx import Function, Module
+from kernellab.emulator.races import Races
+from kernellab.emulator.schedule import Scheduler
+from kernellab.errors import ExecutionError, SpecError
+
+WARPS_PER_BATCH = 256
+DEFAULT_BUDGET = 1 << 22
+"""Instructions that one wave of blocks may execute before it counts as endless."""
+MAX_DIAGNOSTICS = 1000
+
+
+class Launch:
+    """A kernel bound to its arguments.
+
+    Parameters
+    ----------
+    module : Module
+    entry : str
+        PTX name of the kernel.
+    grid, block : tuple of int
+        In CUDA's order x, y, z.
+    parameters : mapping of str to bytes
+        Value of each kernel parameter.
+    memory : GlobalMemory
+        Holds the arrays that the parameters point to.
+    dynamic_shared : int
+        Bytes of dynamic shared memory.
+    variables : mapping
+        Values of module variables by name.
+    sanitize : bool
+        Look for races.
+    seed : int or None
+        Serve the lanes of an atomic in a random order.
+    budget : int
+    printer : callable
+        Gets what printf prints.
+    name : str
+        The kernel's name in messages.
+    shared_limit : int
+        Bytes of shared memory that a block may have.
+    attribution : callable
+        Says from SASS how a function's accesses count; from PTX alone by default.
+    """
+
+    def __init__(
+        self, module: Module, entry: str, grid: tuple[int, int, int], block: tuple[int, int, int],
+        parameters: Mapping[str, bytes], memory: GlobalMemory, *, dynamic_shared: int = 0,
+        variables: Mapping[str, Any] | None = None, sanitize: bool = False, seed: int | None = None,
+        budget: int = DEFAULT_BUDGET, printer: Callable[[str], Any] | None = None, name: str = "",
+        shared_limit: int = 232448, attribution: Callable[[Function], Attribution] | None = None,
+    ) -> None:  # fmt: skip
+        self.module = module
+        self.name = name or entry
+        self.grid, self.block = grid, block
+        self.threads = block[0] * block[1] * block[2]
+        self.dynamic_shared = dynamic_shared
+        self.memory = memory
+        self.sanitize = sanitize
+        self.generator = None if seed is None else np.random.default_rng(seed)
+        self.budget = budget
+        self.print = printer or sys.stdout.write
+        self.ticks = 0
+        self.diagnostics: list[Diagnostic] = []
+        self.seen: dict[tuple[int, str], Diagnostic] = {}
+        self.functions, names = reachable(module, entry)
+        self.layout = Layout()
+        self._lay_out(names, dict(variables or {}), parameters, shared_limit)
+        self.codes: dict[str, Code] = {}
+        self._positions = [
+            (function, instruction) for function in self.functions.values() for instruction in function.body
+        ]
+        self.codes = bind_program(self.functions, parameters, self)
+        self.entry = self.codes[entry]
+        self.local_bytes = self.entry.local_bytes
+        self.attributions = {
+            name: attribution(function) if attribution else attribute(function, None)
+            for name, function in self.functions.items()
+        }
+        self.accesses: dict[int, Access] = {
+            self.codes[name].first + index: access
+            for name, found in self.attributions.items()
+            for index, access in found.accesses.items()
+        }
+        self.float_adds = {
+            number
+            for number, (_, instruction) in enumerate(self._positions)
+            if is_float_add(instruction)
+        }
+        self.counts = self.new_counts()
+        self._batches: dict[int, Batch] = {}
+
+    def _lay_out(
+        self, names: set[str], values: dict[str, Any], parameters: Mapping[str, bytes], shared_limit: int
+    ) -> None:
+        module, layout = self.module, self.layout
+        found = [variable for name, variable in module.variables.items() if name in names]
+        found += [variable for function in self.functions.values() for variable in function.variables]
+        by_space: dict[str, Any] = {"shared": [], "global": [], "const": []}
+        for variable in found:
+            by_space.setdefault(variable.space, []).append(variable)
+        lay_out_shared(by_space["shared"], self.dynamic_shared, layout)
+        if layout.shared_bytes > shared_limit:
+            raise SpecError(
+                f"{self.name}: a block has {layout.shared_bytes} bytes of shared memory, the limit is "
+                f"{shared_limit}; lower the tile or shared_mem (now {self.dynamic_shared})"
+            )
+        settable = {n: v for n, v in module.variables.items() if v.space in ("global", "const")}
+        chosen = {find_variable(settable, key, self.name).name: value for key, value in values.items()}
+        needed = by_space["global"] + by_space["const"]
+        needed += [settable[n] for n in chosen if n not in {v.name for v in needed}]
+        function_addresses(self.functions, layout)
+        lay_out_globals(needed, chosen, self.memory, layout, self.name)
+        raw = b"".join(parameters.values())
+        if raw:
+            start = 0
+            data = np.frombuffer(_padded(parameters), np.uint8)
+            base = self.memory.allocate("the kernel's parameters", data, is_writable=False).base
+            for name, value in parameters.items():
+                layout.addresses[name] = base + start
+                start += -(-len(value) // 16) * 16
+
+    def new_counts(self) -> Counts:
+        """Return zeroed counters of the right size."""
+        blocks = sum(len(code.blocks) for code in self.codes.values())
+        return Counts.empty(blocks, len(self._positions))
+
+    def new_races(self, batch: Batch) -> Races | None:
+        """Return a race detector if this launch sanitizes."""
+        return Races(batch) if self.sanitize and self.layout.shared_bytes else None
+
+    @property
+    def shared_bytes(self) -> int:
+        """Static and dynamic shared memory of a block."""
+        return self.layout.shared_bytes
+
+    @property
+    def functions_by_address(self) -> dict[int, str]:
+        """What a function pointer points to."""
+        return self.layout.functions
+
+    @property
+    def block_count(self) -> int:
+        """Blocks in the grid."""
+        x, y, z = self.grid
+        return x * y * z
+
+    # -- running
+    def run(self, block_ids: npt.NDArray[np.int64] | None = None, counts: Counts | None = None) -> None:
+        """Run blocks in order, in waves.
+
+        Parameters
+        ----------
+        block_ids : numpy.ndarray of int64, optional
+            Numbers of the blocks to run, x fastest; all of the grid by default.
+        counts : Counts, optional
+            Where to count; the launch's own by default.
+        """
+        total = self.block_count if block_ids is None else block_ids.size
+        per_batch = max(1, WARPS_PER_BATCH // -(-self.threads // WARP))
+        counts = self.counts if counts is None else counts
+        with np.errstate(all="ignore"):
+            for start in range(0, total, per_batch):
+                stop = min(start + per_batch, total)
+                ids = np.arange(start, stop) if block_ids is None else block_ids[start:stop]
+                batch = self._batches.get(ids.size)
+                if batch is None:
+                    batch = self._batches[ids.size] = Batch(self, ids.size)
+                batch.start(ids, counts)
+                Scheduler(batch, batch.frame(self.entry, 0, 0)).run()
+                self.ticks += batch.steps
+
+    # -- where things are
+    def position(self, number: int) -> tuple[Function, Any]:
+        """Return the function and the instruction of a number."""
+        return self._positions[number]
+
+    def where(self, number: int) -> str:
+        """Say in words where an instruction stands."""
+        function, instruction = self._positions[number]
+        path = self.module.files.get(instruction.file, "")
+        if instruction.source_line:
+            return f"{path}:{instruction.source_line}"
+        return f"PTX line {instruction.line} of {function.name}"
+
+    def complain(
+        self, number: int, kind: str, what: str, block: Sequence[int], thread: Sequence[int], count: int,
+        is_error: bool,
+    ) -> None:  # fmt: skip
+        """Add a diagnostic; a repeated one only raises the count of the first."""
+        known = self.seen.get((number, kind))
+        if known is not None:
+            known.count += count
+            return
+        if len(self.diagnostics) >= MAX_DIAGNOSTICS:
+            return
+        function, instruction = self._positions[number]
+        bx, by, bz = block
+        tx, ty, tz = thread
+        message = (
+            f"{self.name}: {what}; at {self.where(number)}, block ({bx}, {by}, {bz}), thread ({tx}, {ty}, {tz})"
+        )
+        diagnostic = Diagnostic(
+            kind, is_error, message, self.module.files.get(instruction.file, ""), instruction.source_line,
+            instruction.line, (bx, by, bz), (tx, ty, tz), count,
+        )  # fmt: skip
+        self.diagnostics.append(diagnostic)
+        self.seen[number, kind] = diagnostic
+
+    def raise_errors(self) -> None:
+        """Raise the first diagnostic that is an error."""
+        for diagnostic in self.diagnostics:
+            if diagnostic.is_error:
+                raise ExecutionError(diagnostic.message)
+
+
+def _padded(parameters: Mapping[str, bytes]) -> bytes:
+    return b"".join(value.ljust(-(-len(value) // 16) * 16, b"\0") for value in parameters.values())

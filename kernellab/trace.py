@@ -1,0 +1,402 @@
+"""`trace`: run anybody's kernel on the emulator, and what it counted."""
+
+from __future__ import annotations
+
+import io
+import operator
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernellab.checks import BLOCK_SIDES, BLOCK_THREADS, GRID_SIDES
+from kernellab.compile.binary import Binary
+from kernellab.emulator.counts import Diagnostic
+from kernellab.emulator.summary import Line
+from kernellab.errors import ArgumentError, ExecutionError, SpecError
+
+Array = npt.NDArray[Any]
+Dim3 = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a launch on the emulator counted.
+
+    Attributes
+    ----------
+    kernel : str
+        The kernel's name.
+    language : str
+        ``cuda-c``, ``numba`` or ``ptx``.
+    arch : str
+    grid, block : tuple of int
+        As launched: x, y, z.
+    shared_bytes : int
+        Shared memory of a block, static and dynamic.
+    totals : mapping of str to number
+        Sums over the launch by name, such as ``global_load_sectors``.
+    lines : tuple of Line
+        The same by source line.
+    diagnostics : tuple of Diagnostic
+        What the kernel did wrong, in the order of first occurrence.
+    source : str
+        ``SASS`` when every access and branch was decided by the machine code, ``approximate`` when some are
+        counted as the PTX writes them.
+    mapped : float
+        Share decided by the machine code.
+    notes : tuple of str
+        What is approximate and why.
+    output : str
+        What printf printed.
+    sampled_blocks : int
+        0 for all blocks; else how many were run.
+    standard_errors : mapping of str to float
+        Of the totals, when blocks were sampled.
+    """
+
+    kernel: str
+    language: str
+    arch: str
+    grid: Dim3
+    block: Dim3
+    shared_bytes: int
+    totals: Mapping[str, float]
+    lines: tuple[Line, ...]
+    diagnostics: tuple[Diagnostic, ...] = ()
+    source: str = "approximate"
+    mapped: float = 0.0
+    notes: tuple[str, ...] = ()
+    output: str = ""
+    sampled_blocks: int = 0
+    standard_errors: Mapping[str, float] = field(default_factory=dict)
+
+    def line(self, number: int, file: str | None = None) -> Line:
+        """Return the counts of a source line.
+
+        Parameters
+        ----------
+        number : int
+            1-based line number.
+        file : str, optional
+            End of the file's path, where several files have that line.
+
+        Raises
+        ------
+        SpecError
+            If no instruction comes from that line.
+        """
+        found = [
+            line for line in self.lines if line.number == number and (file is None or line.file.endswith(file))
+        ]
+        if not found:
+            known = ", ".join(str(line.number) for line in self.lines) or "none"
+            raise SpecError(f"{self.kernel}: no instruction comes from line {number}; lines with code: {known}")
+        return found[0]
+
+    def __str__(self) -> str:
+        from kernellab.report.text import trace_text
+
+        return trace_text(self)
+
+
+def dimensions(value: Any, what: str, who: str) -> Dim3:
+    """Return a grid or a block as three plain integers.
+
+    Raises
+    ------
+    ArgumentError
+        For anything that is not one to three integers.
+    SpecError
+        For a negative side.
+    """
+    sides = value if isinstance(value, (tuple, list, np.ndarray)) else (value,)
+    try:
+        numbers = [operator.index(side) for side in sides]
+    except TypeError:
+        raise ArgumentError(f"{who}: {what} is {value!r}, it must be one to three integers (x, y, z)") from None
+    if not 1 <= len(numbers) <= 3:
+        raise ArgumentError(f"{who}: {what} is {value!r}, it must be one to three integers (x, y, z)")
+    if min(numbers) < 0:
+        raise SpecError(f"{who}: {what} is {value!r}, no side may be negative")
+    x, y, z = (*numbers, 1, 1)[:3]
+    return x, y, z
+
+
+def check_launch(grid: Dim3, block: Dim3, who: str) -> None:
+    """Refuse what no GPU launches."""
+    threads = block[0] * block[1] * block[2]
+    if threads > BLOCK_THREADS:
+        raise SpecError(
+            f"{who}: block {block} has {threads} threads, the limit is {BLOCK_THREADS}; make the block smaller"
+        )
+    if threads < 1:
+        raise SpecError(f"{who}: block {block} has no threads; each side must be at least 1")
+    for what, sides, limits in (("block", block, BLOCK_SIDES), ("grid", grid, GRID_SIDES)):
+        for axis, side, limit in zip("xyz", sides, limits, strict=True):
+            if side > limit:
+                raise SpecError(f"{who}: {what} is {side} along {axis}, the limit is {limit}")
+
+
+def trace(
+    source: Any,
+    *call: Any,
+    shared_mem: int = 0,
+    options: Sequence[str] = (),
+    globals: Mapping[str, Any] | None = None,  # noqa: A002  (the public name)
+    blocks: int | None = None,
+    sanitize: bool = False,
+    arch: str = "sm_90",
+    seed: int | None = None,
+    budget: int | None = None,
+    errors: str = "raise",
+) -> Trace:
+    """Run a kernel on the emulator and count what the hardware would count.
+
+    Parameters
+    ----------
+    source : str, path, or function
+        A ``.cu`` or ``.ptx`` file, CUDA C or PTX text, or a Numba kernel (a plain function or ``@cuda.jit``).
+    *call
+        ``entry, grid, block, args`` for CUDA C and PTX; ``grid, block, args`` for a Numba function. An entry
+        may be a name expression such as ``"tile<float, 32>"``. Grid and block are in CUDA's order (x, y, z):
+        x is the last axis of an array. `args` is a tuple: a NumPy array for a pointer (results are written
+        into it), a NumPy scalar for a scalar, None for a null pointer; a plain Python number takes the
+        parameter's own type.
+    shared_mem : int
+        Dynamic shared memory, bytes.
+    options : sequence of str
+        Compiler options such as ``"-DTILE=32"`` or ``"--use_fast_math"``.
+    globals : mapping, optional
+        Values of ``__constant__`` and ``__device__`` variables by name.
+    blocks : int, optional
+        Run only about this many blocks of a large grid: corners, edges and a seeded choice inside. The
+        counts are scaled up, each stratum apart, with their standard errors; outputs are then incomplete.
+    sanitize : bool
+        Also look for races in shared memory.
+    arch : str
+        What to compile for, ``sm_75`` to ``sm_120``.
+    seed : int, optional
+        Serve the lanes of each atomic in a random order, which shows what depends on it.
+    budget : int, optional
+        Instructions that one wave of blocks may execute (default 4194304).
+    errors : {"raise", "record"}
+        Raise at the end when the kernel went out of bounds and the like, or only record it.
+
+    Returns
+    -------
+    Trace
+
+    Raises
+    ------
+    ArgumentError, SpecError
+        For a wrong argument; before anything runs.
+    CompileError
+        If the source does not compile; ``.log`` has the compiler's words.
+    UnsupportedPTXError
+        For an instruction that the emulator does not know.
+    ExecutionError
+        If the kernel went wrong: out of bounds, misaligned, a divergent barrier, a deadlock, the budget.
+        Its attribute ``trace`` holds the counts, where the launch came to its end.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernellab as kl
+    >>> code = '''extern "C" __global__ void twice(const float* x, float* y, int n) {
+    ...     int i = blockIdx.x * blockDim.x + threadIdx.x;
+    ...     if (i < n) y[i] = 2 * x[i];
+    ... }'''
+    >>> x, y = np.arange(1000, dtype=np.float32), np.zeros(1000, np.float32)
+    >>> t = kl.trace(code, "twice", 4, 256, (x, y, 1000))
+    >>> bool((y == 2 * x).all()), t.totals["global_load_sectors"]
+    (True, 125)
+    """
+    if errors not in ("raise", "record"):
+        raise SpecError(f"trace: errors is {errors!r}, it must be 'raise' or 'record'")
+    if callable(source):
+        who = getattr(source, "__name__", type(source).__name__)
+        grid, block, arguments = _call(who, call, ("grid", "block", "args"))
+        check_arguments(who, arguments)
+        binary = _compile_numba(source, arguments, arch)
+        entry = next(iter(binary.names.values()))
+    else:
+        text, path = _text_of(source)
+        entry, grid, block, arguments = _call("trace", call, ("entry", "grid", "block", "args"))
+        who = str(entry)
+        check_arguments(who, arguments)
+        binary = _compile_text(text, path, who, options, arch)
+        entry = _find_entry(binary, who)
+    return run_binary(
+        binary, entry, grid, block, arguments, name=who, shared_mem=shared_mem, variables=globals,
+        blocks=blocks, sanitize=sanitize, seed=seed, budget=budget, errors=errors,
+    )  # fmt: skip
+
+
+def _call(who: str, call: Sequence[Any], names: Sequence[str]) -> Sequence[Any]:
+    if len(call) != len(names):
+        raise ArgumentError(
+            f"trace: {who} takes {', '.join(names)} after the source ({len(names)} arguments), got {len(call)}"
+        )
+    return call
+
+
+def check_arguments(who: str, arguments: Any) -> None:
+    """Refuse an argument list that is not a tuple or list, such as the one array itself."""
+    if not isinstance(arguments, (tuple, list)):
+        raise ArgumentError(
+            f"{who}: args is a {type(arguments).__name__}, it must be a tuple of arguments; write (x,) for one"
+        )
+
+
+def _text_of(source: Any) -> tuple[str, str | None]:
+    if isinstance(source, os.PathLike) or (
+        isinstance(source, str) and "\n" not in source and "{" not in source and ";" not in source
+    ):
+        path = Path(source)
+        try:
+            return path.read_text(encoding="utf-8"), str(path)
+        except UnicodeDecodeError:
+            raise SpecError(f"trace: {path} is not UTF-8 text; pass a .cu or .ptx file") from None
+        except OSError as error:
+            raise SpecError(f"trace: {path} cannot be read: {error.strerror}") from error
+    if isinstance(source, str):
+        return source, None
+    raise ArgumentError(
+        f"trace: the source is a {type(source).__name__}, it must be a .cu or .ptx file, a text or a Numba function"
+    )
+
+
+def is_ptx(text: str) -> bool:
+    """Say whether a text is PTX."""
+    return any(line.lstrip().startswith(".version") for line in text.splitlines()[:200])
+
+
+def _compile_text(text: str, path: str | None, entry: str, options: Sequence[str], arch: str) -> Binary:
+    from kernellab.compile.assembly import assemble_ptx
+    from kernellab.compile.cuda_c import compile_cuda
+
+    if is_ptx(text):
+        if options:
+            raise SpecError(f"{entry}: options are for CUDA C, and this is PTX; leave them out")
+        return assemble_ptx(text, path=path)
+    expressions = (entry,) if not entry.isidentifier() else ()
+    return compile_cuda(text, path=path, arch=arch, options=tuple(options), name_expressions=expressions)
+
+
+def _compile_numba(function: Callable[..., Any], arguments: Sequence[Any], arch: str) -> Binary:
+    from kernellab.compile.numba_arguments import numba_types
+    from kernellab.compile.numba_kernels import compile_numba
+
+    return compile_numba(function, numba_types(arguments), arch=arch)
+
+
+def _find_entry(binary: Binary, name: str) -> str:
+    found = binary.names.get(name)
+    if found is None:
+        known = ", ".join(sorted(set(binary.names))) or "none"
+        raise SpecError(f"{name}: there is no such kernel in the source; it has {known}")
+    return found
+
+
+@lru_cache(maxsize=64)
+def parsed(ptx: str) -> Any:
+    """Parse PTX, once for each text."""
+    from kernellab.emulator.ptx import parse
+
+    return parse(ptx)
+
+
+def run_binary(
+    binary: Binary,
+    entry: str,
+    grid: Any,
+    block: Any,
+    arguments: Sequence[Any],
+    *,
+    name: str = "",
+    shared_mem: int = 0,
+    variables: Mapping[str, Any] | None = None,
+    blocks: int | None = None,
+    sanitize: bool = False,
+    seed: int | None = None,
+    budget: int | None = None,
+    errors: str = "raise",
+) -> Trace:
+    """Run an entry of a compiled binary on the emulator; `trace` for what is compiled already."""
+    from kernellab.emulator.arguments import bind_arguments
+    from kernellab.emulator.launch import DEFAULT_BUDGET, Launch
+    from kernellab.emulator.memory import GlobalMemory
+    from kernellab.emulator.sampling import run_sampled
+    from kernellab.emulator.summary import lines_of, totals_of
+
+    who = name or entry
+    grid, block = dimensions(grid, "grid", who), dimensions(block, "block", who)
+    check_launch(grid, block, who)
+    module = parsed(binary.ptx)
+    memory = GlobalMemory()
+    parameters = bind_arguments(binary, module.functions[entry], arguments, memory, who)
+    printed = io.StringIO()
+    launch = Launch(
+        module, entry, grid, block, parameters, memory, dynamic_shared=operator.index(shared_mem),
+        variables=variables, sanitize=sanitize, seed=seed, budget=budget or DEFAULT_BUDGET,
+        printer=printed.write, name=who, attribution=attribution_of(binary),
+    )  # fmt: skip
+    errors_of: Mapping[str, float] = {}
+    sampled = 0
+    failure: ExecutionError | None = None
+    totals: dict[str, float]
+    try:
+        if blocks is not None and blocks < launch.block_count:
+            totals, errors_of, sampled = run_sampled(launch, operator.index(blocks))
+        else:
+            launch.run()
+            totals = totals_of(launch, launch.counts)
+    except ExecutionError as error:
+        failure = error
+        totals = totals_of(launch, launch.counts)
+    mapped, notes = _mapped(launch)
+    result = Trace(
+        kernel=who, language=binary.language, arch=binary.arch, grid=grid, block=block,
+        shared_bytes=launch.shared_bytes, totals=totals,
+        lines=lines_of(launch, launch.counts, binary.sources), diagnostics=tuple(launch.diagnostics),
+        source="SASS" if mapped == 1.0 and not notes else "approximate", mapped=mapped, notes=notes,
+        output=printed.getvalue(), sampled_blocks=sampled, standard_errors=errors_of,
+    )  # fmt: skip
+    if printed.getvalue():
+        print(printed.getvalue(), end="")
+    wrong = [each for each in result.diagnostics if each.is_error]
+    if failure is None and wrong and errors == "raise":
+        more = f" (and {len(wrong) - 1} more: see .trace.diagnostics)" if len(wrong) > 1 else ""
+        failure = ExecutionError(wrong[0].message + more)
+    if failure is not None and errors == "raise":
+        failure.trace = result  # type: ignore[attr-defined]
+        raise failure
+    return result
+
+
+def attribution_of(binary: Binary) -> Callable[[Any], Any] | None:
+    """Return what says from the SASS how a function's accesses count; None without SASS."""
+    from kernellab.compile.sass import sass_of
+    from kernellab.emulator.attribution import attribute
+    from kernellab.errors import UnavailableError
+
+    try:
+        sass = sass_of(binary)
+    except UnavailableError:
+        return None
+    listing = [instruction for code in sass.functions.values() for instruction in code]
+    return lambda function: attribute(function, listing)
+
+
+def _mapped(launch: Any) -> tuple[float, tuple[str, ...]]:
+    found = list(launch.attributions.values())
+    weights = [max(len(each.accesses) + len(each.branches), 1) for each in found]
+    mapped = sum(each.mapped * w for each, w in zip(found, weights, strict=True)) / sum(weights)
+    notes = tuple(note for each in found for note in each.notes)
+    return mapped, notes
