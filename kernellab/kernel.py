@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.resources
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -188,6 +188,19 @@ class Kernel:
             raise SpecError(f"{self.id}: it has no Numba twin: {self.twin}")
         return self.twin(**self.constants)
 
+    def twin_types(self) -> tuple[str, ...]:
+        """Return the types that the twin is compiled for, in Numba's spelling.
+
+        Examples
+        --------
+        >>> from kernellab.catalog import kernel
+        >>> kernel("copy/strided").twin_types()
+        ('float32[::1]', 'float32[::1]', 'int32')
+        """
+        arrays = {item.name: f"{item.dtype}[{':,' * (len(item.shape) - 1)}::1]" for item in self.operands}
+        types = arrays | {item.name: item.dtype for item in self.parameters}
+        return tuple(types[name] for name in self.arguments_for("numba"))
+
     def twin_source(self) -> str:
         """Return the text that defines the twin: its whole module, read without importing numba."""
         if not callable(self.twin):
@@ -220,29 +233,3 @@ class Kernel:
 def kernels_folder() -> Path:
     """Return the folder ``kernels_cu``, in a checkout and in an installed wheel."""
     return Path(str(importlib.resources.files("kernels_cu")))
-
-
-def include_folders() -> tuple[Path, ...]:
-    """Return the folders that ``#include`` searches when a kernel of the catalogue is compiled."""
-    return kernels_folder(), kernels_folder() / "include"
-
-
-def translation_unit(kernels: Iterable[Kernel]) -> str:
-    """Return CUDA C that compiles several rungs at once: each included between its own constants.
-
-    Parameters
-    ----------
-    kernels : iterable of Kernel
-        Rungs of one problem, at most one of each name.
-
-    Returns
-    -------
-    str
-        The text; `include_folders` must be searched.
-    """
-    pieces = []
-    for kernel in kernels:
-        pieces += [f"#define {name} {int(value)}" for name, value in kernel.constants.items()]
-        pieces.append(f'#include "{kernel.path.as_posix()}"')
-        pieces += [f"#undef {name}" for name in kernel.constants]
-    return "\n".join(pieces) + "\n"

@@ -11,7 +11,7 @@ import pytest
 from kernellab import catalog
 from kernellab.catalog import kernel
 from kernellab.errors import SpecError
-from kernellab.kernel import covering, include_folders, translation_unit
+from kernellab.kernel import covering
 
 
 def test_names():
@@ -54,18 +54,13 @@ def test_another_source_takes_its_place(tmp_path):
         missing.text()
 
 
-def test_translation_unit_scopes_the_constants():
-    wide = replace(kernel("transpose/padded"), constants={"TILE": 16})
-    lines = translation_unit([kernel("transpose/tiled"), wide]).splitlines()
-    assert [line.split('"')[0] for line in lines] == [
-        "#define TILE 32",
-        "#include ",
-        "#undef TILE",
-        "#define TILE 16",
-        "#include ",
-        "#undef TILE",
-    ]
-    assert all(folder.name in ("kernels_cu", "include") for folder in include_folders())
+def test_twin_types_are_numbas():
+    assert kernel("masked_rows/compact").twin_types() == (
+        "float32[:,::1]",
+        "float32[::1]",
+        "int64[::1]",
+        "float32[::1]",
+    )
 
 
 def test_unknown_names_get_a_suggestion():

@@ -1,0 +1,145 @@
+"""The rungs as sources: headers, signatures, constants, and the faults that can be seen without running."""
+
+from __future__ import annotations
+
+import dis
+import re
+import types
+
+import numpy as np
+import pytest
+
+from kernellab import catalog
+from kernellab.compile import f64_arithmetic
+from kernellab.kernel import LANGUAGES, kernels_folder
+
+RUNGS = catalog.kernels()
+each_rung = pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.id)
+each_language = pytest.mark.parametrize("language", LANGUAGES)
+
+C_TYPES = {"float32": "float", "int64": "long long", "int32": "int", "bool": "bool"}
+VECTORS = {"float2": "float", "float4": "float", "Record": "float"}
+
+
+def test_every_file_is_a_rung():
+    files = {f"{path.parent.name}/{path.stem}" for path in kernels_folder().glob("*/*.cu")}
+    assert files == {rung.id for rung in RUNGS}
+
+
+@each_rung
+def test_header(rung):
+    header = rung.header
+    assert header.id == rung.id
+    assert set(header.sections) == {"computes", "mapping", "teaches", "source"}
+    operations = {(count.space, count.operation) for count in header.counts}
+    assert {("global", "load"), ("global", "store")} <= operations
+    assert (("shared", "load") in operations) == ("__shared__" in rung.text())
+    named = {operand.name for operand in rung.operands}
+    assert {count.array for count in header.counts if count.space == "global"} == named
+    assert bool(rung.fault) == ("on purpose" in rung.text())
+    if rung.fault and not rung.fails_on:
+        assert "an exhibit" in header.lesson
+    assert rung.text().count("\n") <= 120
+
+
+def parameters_of(text, entry):
+    (signature,) = re.findall(rf"void {entry}\(([^)]*)\)", text)
+    return [
+        re.fullmatch(r"(?:const )?(.*?)(\*?)(?: __restrict__)? (\w+)", " ".join(part.split())).groups()
+        for part in signature.split(", ")
+        if part
+    ]
+
+
+@each_rung
+def test_signature_is_what_the_kernel_says(rung):
+    parameters = parameters_of(" ".join(rung.text().split()), rung.entry)
+    assert tuple(name for _, _, name in parameters) == rung.arguments
+    operands = {operand.name: operand for operand in rung.operands}
+    scalars = {parameter.name: parameter.dtype for parameter in rung.parameters}
+    for base, pointer, name in parameters:
+        assert bool(pointer) == (name in operands)
+        dtype = operands[name].dtype if pointer else scalars.get(name, "int64")
+        assert VECTORS.get(base, base) == C_TYPES[dtype]
+
+
+@each_rung
+def test_twin_takes_the_same_arguments(rung):
+    function = rung.twin_function()
+    assert function.__name__ == rung.entry
+    taken = function.__code__.co_varnames[: function.__code__.co_argcount]
+    assert len(taken) == len(rung.arguments_for("numba"))
+    assert taken == rung.arguments_for("numba") or rung.problem.name == "shared_stride"
+
+
+@each_rung
+def test_defaults_in_the_file_are_the_constants(rung):
+    defaults = dict(re.findall(r"#ifndef (\w+)\n#define \1 (\w+)\n#endif", rung.text()))
+    assert {name: int(value) for name, value in defaults.items()} == dict(rung.constants)
+    for name in rung.constants:
+        assert re.search(rf'static_assert\([^;]*\b{name}\b[^;]*"{rung.id}: ', rung.text())
+
+
+def uncast_products(text):
+    """Products of block indices whose factors are both 32 bits wide (field report B08)."""
+    code = re.sub(r"//.*", "", text)
+    return re.findall(r"(?<!\(long long\))(?<!\* )block(?:Idx|Dim)\.\w \* (?!\(long long\))\w+", code)
+
+
+@each_rung
+def test_index_products_are_widened(rung):
+    assert uncast_products(rung.text()) == []
+
+
+def test_the_lint_sees_an_uncast_product():
+    assert uncast_products("int i = blockIdx.x * blockDim.x + threadIdx.x;")
+    assert not uncast_products("long long i = (long long)blockIdx.x * blockDim.x;")
+
+
+@each_rung
+def test_no_return_before_a_barrier_and_no_host_code(rung):
+    code = re.sub(r"//.*", "", rung.text())
+    assert "<<<" not in code
+    assert "#include <" not in code
+    assert "main(" not in code
+    assert "return" not in code.partition("{")[2]
+
+
+@each_rung
+def test_twin_reads_no_mutable_global(rung):
+    function = rung.twin_function()
+    names = {step.argval for step in dis.get_instructions(function) if step.opname == "LOAD_GLOBAL"}
+    assert names <= {"range"}
+    for cell in function.__closure__ or ():
+        value = cell.cell_contents
+        simple = isinstance(value, int | float | np.generic | types.ModuleType | types.FunctionType | type)
+        assert simple or type(value).__module__.startswith("numba")
+
+
+@each_rung
+@each_language
+def test_compiles_with_its_entry_and_no_float64(rung, language, binary_of):
+    binary = binary_of(rung, language)
+    entry = binary.names[rung.entry]
+    assert binary.cubin
+    assert f64_arithmetic(binary.ptx, entry) == ()
+
+
+@pytest.mark.parametrize("problem", catalog.PROBLEMS)
+@each_language
+def test_a_problem_is_one_cubin(problem, language, binary_of):
+    cubins = {binary_of(rung, language).cubin for rung in catalog.kernels(problem)}
+    assert len(cubins) == 1
+
+
+@pytest.mark.parametrize("rung", catalog.kernels("transpose"), ids=lambda rung: rung.id)
+def test_twins_follow_their_constants(rung):
+    from dataclasses import replace
+
+    from kernellab.compile import compile_numba
+
+    ptx = [
+        compile_numba(replace(rung, constants={"TILE": tile}).twin_function(), rung.twin_types()).ptx
+        for tile in (16, 32)
+    ]
+    assert ptx[0] != ptx[1]
