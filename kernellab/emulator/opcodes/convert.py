@@ -150,7 +150,7 @@ def cvt(m: Modifiers) -> Semantics:
         return cvt_pair(m)
     if m.types[0] == "tf32":
         return cvt_tf32(m)
-    result, source = (DTYPES[t] for t in m.types)
+    result, source = DTYPES[m.types[0]], DTYPES[m.types[1]]
     mode = m.one_of(f"{MODES} rni rzi rmi rpi")
     if is_float(source):
         if is_float(result):

@@ -87,10 +87,10 @@ def lop3(m: Modifiers) -> Semantics:
     join = m.one_of("and or xor")
     words = (U32, U32, U32, U8)
     if not join:
-        return Semantics(words, (U32,), lambda a, b, c, table: lut(int(table))(a, b, c))
+        return Semantics(words, (U32,), lambda a, b, c, table: lut(int(table.flat[0]))(a, b, c))
 
     def compute(a: Array, b: Array, c: Array, table: Array, q: Array) -> tuple[Array, Array]:
-        d = lut(int(table))(a, b, c)
+        d = lut(int(table.flat[0]))(a, b, c)
         return d, LOGIC[join](d != 0, q)
 
     return Semantics((*words, BOOL), (U32, BOOL), compute)
