@@ -8,8 +8,10 @@ successor replace it, this file changes and nothing else.
 from __future__ import annotations
 
 import contextlib
+import dis
 import functools
 import os
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +22,8 @@ from typing import Any
 from kernellab.compile import nvrtc, ptx_text
 from kernellab.compile.toolchain import install_command, toolchain
 from kernellab.errors import CompileError, UnavailableError
+
+_CONTEXT = re.compile(r"(Failed in \w+ mode|During: |File \"|\^|-+$|This error may|\[\d\]|<source missing)")
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,7 @@ def compile_ptx(
     except UnavailableError:
         raise
     except Exception as error:
-        raise _explain(error, label) from error
+        raise _explain(error, label, python_function) from error
     ptx, log = _merge_helpers(ptx, linked, arch, label)
     return NumbaPtx(ptx, entry, is_cooperative, log)
 
@@ -257,14 +261,27 @@ def _compile_helper(text: str, name: str, arch: str, wanted: tuple[str, ...]) ->
         raise CompileError(f"Numba's helper {name} does not compile: {first}", error.log) from error
 
 
-def _explain(error: Exception, label: str) -> CompileError:
-    import re
-
+def _explain(error: Exception, label: str, function: Any) -> CompileError:
     log = re.sub(r"\x1b\[[0-9;]*m", "", str(error)) or type(error).__name__
-    places = re.findall(r'File "([^"]+)", line (\d+)', log)
     rows = [row.strip() for row in log.splitlines() if row.strip()]
-    skipped = re.compile(r"(Failed in \w+ mode|During: |File \"|\^|-+$|This error may|\[\d\])")
-    reasons = [row for row in rows if not skipped.match(row)]
+    reasons = [row for row in rows if not _CONTEXT.match(row)]
     reason = reasons[0] if reasons else type(error).__name__
-    where = f" (line {places[-1][1]} of {os.path.basename(places[-1][0])})" if places else ""
-    return CompileError(f"{label}: Numba does not compile it: {reason}{where}", log)
+    if reason.endswith("signature:"):
+        reason = " ".join([reason, *(row.removeprefix(">>>").strip() for row in reasons[1:2])])
+    return CompileError(f"{label}: Numba does not compile it: {reason} ({_place(log, function)})", log)
+
+
+def _place(log: str, function: Any) -> str:
+    """Where it went wrong: Numba's own word, else where the missing name is used, else the function."""
+    code = function.__code__
+    file, line = code.co_filename, code.co_firstlineno
+    named = re.search(r'File "([^"]+)", line (\d+)', log)
+    missing = re.search(r"name '(\w+)' is not defined", log)
+    if named:
+        file, line = named[1], int(named[2])
+    elif missing:
+        for instruction in dis.get_instructions(code):
+            if instruction.argval == missing[1] and instruction.positions and instruction.positions.lineno:
+                line = instruction.positions.lineno
+                break
+    return f"line {line} of {os.path.basename(file)}"

@@ -125,9 +125,10 @@ def _lowered(nvrtc: Any, program: Any, expression: str) -> str:
 
 def _bytes(size_of: Any, read: Any, program: Any) -> bytes:
     _, size = size_of(program)
-    buffer = b" " * size
+    # NVRTC writes into this object, so it must be nobody else's: Python shares bytes of length 0 and 1.
+    buffer = bytes(size + 2)
     read(program, buffer)
-    return buffer
+    return buffer[:size]
 
 
 def _text(size_of: Any, read: Any, program: Any) -> str:

@@ -99,8 +99,10 @@ def merge(main: str, helper: str) -> str:
         main = _extern_declaration(name).sub(
             lambda match, word=linkage: match[0].replace(".extern", word, 1), main
         )
-    # Before the line tables at the end of `main`, whose sections must stay last.
-    return main.rstrip() + "\n" + body.strip() + "\n"
+    # Before the line tables, which stay at the end.
+    tables = re.search(r"^[ \t]*\.(?:file|section)\b", main, re.MULTILINE)
+    end = tables.start() if tables and tables.start() > main.rfind(".entry") else len(main)
+    return f"{main[:end].rstrip()}\n\n{body.strip()}\n\n{main[end:]}"
 
 
 def undefined_functions(ptx: str) -> tuple[str, ...]:
