@@ -119,8 +119,8 @@ def floats(format: str) -> np.ndarray:
             DTYPES[format]
         )
         ordinary = rng.standard_normal(400).astype(np.float32 if precision > 24 else DTYPES[format])
-    everything = np.concatenate([table, anything, ordinary.astype(DTYPES[format])])
-    return everything[~np.isnan(everything)]
+        everything = np.concatenate([table, anything, ordinary.astype(DTYPES[format])])
+        return everything[~np.isnan(everything)]
 
 
 NARROW = [

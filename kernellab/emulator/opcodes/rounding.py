@@ -45,7 +45,7 @@ def flush_f32(x: Array) -> Array:
 def saturated(x: Array) -> Array:
     """Clamp to [+0, 1]; a NaN becomes +0."""
     zero, one = x.dtype.type(0), x.dtype.type(1)
-    return np.fmin(np.fmax(x, zero), one) + zero
+    return np.fmin(np.fmax(x + zero, zero), one)  # the sum drops the sign of -0, and quiets a signalling NaN
 
 
 def relu(x: Array) -> Array:
