@@ -135,7 +135,7 @@ def attribute(function: Function, sass: Sequence[Sass] | None) -> Attribution:
     return Attribution(
         accesses=decided,
         branches=branches,
-        spills=tuple(_spills(function, asked, lines)),
+        spills=tuple(_spills(function, blocks, asked, lines)),
         mapped=(total - len(unsure)) / total if total else 1.0,
         is_exact=not unsure and not doubtful,
         notes=notes,
@@ -152,14 +152,18 @@ def _from_ptx(
     return Attribution(counted, jumps, (), float(is_all), False, notes, jumps)
 
 
-def _spills(function: Function, asked: Sequence[PTXAccess], lines: Mapping[int, Line]) -> Iterator[Spill]:
+def _spills(
+    function: Function, blocks: Blocks, asked: Sequence[PTXAccess], lines: Mapping[int, Line]
+) -> Iterator[Spill]:
     expected = {(a.line, a.kind) for a in asked if a.space in ("local", "generic")}
-    starts = sorted({instruction.line for instruction in function.body})
-    for number, line in lines.items():
-        after = max((start for start in starts if start <= number), default=starts[0])
+    for number, line in sorted(lines.items()):
         for copy in line.memory:
             if copy.space == "local" and (number, copy.kind) not in expected:
-                yield Spill(after, copy.kind == "store", copy.width)
+                place = max((i.index for i in function.body if i.line <= number), default=0)
+                block = blocks.of[place]
+                if copy.is_joined and block + 1 < len(blocks.starts):
+                    place = blocks.starts[block + 1]
+                yield Spill(function.body[place].line, copy.kind == "store", copy.width)
 
 
 class _Decisions:

@@ -8,7 +8,12 @@ from kernellab.emulator.attribution_ptx import Blocks, branch_targets, is_branch
 from kernellab.emulator.attribution_sass import Line
 from kernellab.emulator.ptx import Function, Instruction
 
-_ONE_TO_ONE = ("fma", "ld", "st", "ex2", "lg2", "rcp.approx", "shfl", "atom", "red")
+_ONE_TO_ONE = {
+    "ld": ("LD", "LDG", "LDS", "LDL"),
+    "st": ("ST", "STG", "STS", "STL"),
+    "fma": ("FFMA", "DFMA", "HFMA2"),
+    "shfl": ("SHFL",),
+}
 
 
 def kept_branches(
@@ -66,13 +71,19 @@ def _is_unrolled(function: Function, jump: Instruction, lines: Mapping[int, Line
     if start is None:
         return False
     repeats = list(_repeats(function.body[start : jump.index], lines))
-    if repeats:
-        return min(repeats) > 1
-    return len(lines[jump.line].branches) > 1 if jump.line in lines else False
+    if not repeats:
+        return function.is_entry and len(lines[jump.line].branches) > 1 if jump.line in lines else False
+    # Of a device function there may be a copy for each caller.
+    usual = 1 if function.is_entry else min(_repeats(function.body, lines))
+    return min(repeats) > usual
 
 
 def _repeats(body: Sequence[Instruction], lines: Mapping[int, Line]) -> Iterator[int]:
+    """Yield how often SASS has the instructions that become exactly one."""
     for instruction in body:
+        heads = _ONE_TO_ONE.get(instruction.opcode.split(".")[0], ())
         line = lines.get(instruction.line)
-        if line is not None and instruction.opcode.startswith(_ONE_TO_ONE):
-            yield max(line.opcodes.values())
+        if line is not None and ".param" not in instruction.opcode:
+            times = [n for opcode, n in line.opcodes.items() if opcode.split(".")[0] in heads]
+            if times:
+                yield max(times)

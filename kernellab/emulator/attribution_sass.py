@@ -29,6 +29,7 @@ _MEMORY = {
 }
 _BRANCHES = ("BRA", "BRX", "BRXU", "JMP", "JMX", "JMXU")
 _NEVER_FALLS = ("EXIT", "RET", "BRA", "BRX", "JMP", "JMX", "CALL", "BPT", "KILL")
+_ALIGNMENT = 128  # bytes, of a section
 _ELECTS = ("VOTE", "VOTEU", "REDUX", "CREDUX", "POPC", "UPOPC")
 _WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "256": 32}
 _DISPLACEMENT = re.compile(r"\[([^\]]*)\]")
@@ -66,7 +67,11 @@ class Sass(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """One SASS copy of a memory access; `place` is what its address adds to a register, `base` the rest."""
+    """One SASS copy of a memory access.
+
+    `place` is what its address adds to a register, `base` the rest. `is_joined`: lanes that had parted met
+    again before it, and its line is only that of the last instruction before they met.
+    """
 
     kind: str
     space: str
@@ -75,6 +80,7 @@ class Copy:
     place: int
     predicate: str | None
     opcode: str
+    is_joined: bool = False
 
 
 @dataclass(slots=True)
@@ -90,17 +96,17 @@ class Line:
 def by_line(sass: Sequence[Sass], first: int, last: int) -> Mapping[int, Line]:
     """Sort instructions by PTX line, those of lines `first` to `last` only."""
     lines: dict[int, Line] = defaultdict(Line)
+    synced: int | None = None
     for position, instruction in enumerate(sass):
         number = instruction.ptx_line
-        if number is None or not first <= number <= last:
-            continue
         head = instruction.opcode.split(".")[0]
-        if head in ("BRA", "NOP") and _is_padding(sass, position):
+        synced = number if head == "BSYNC" or synced == number else None
+        if number is None or not first <= number <= last or _is_padding(sass, position):
             continue
         line = lines[number]
         line.opcodes[instruction.opcode] = line.opcodes.get(instruction.opcode, 0) + 1
         if head in _MEMORY:
-            line.memory.append(_copy(instruction, head))
+            line.memory.append(_copy(instruction, head, synced is not None))
         elif head in _BRANCHES and not {"DIV", "CONV"} & set(instruction.opcode.split(".")):
             line.branches.append(instruction.opcode)
         elif head in _ELECTS or instruction.opcode.startswith("SHFL.BFLY"):
@@ -109,22 +115,22 @@ def by_line(sass: Sequence[Sass], first: int, last: int) -> Mapping[int, Line]:
 
 
 def _is_padding(sass: Sequence[Sass], position: int) -> bool:
-    """Recognise the jump to itself that ends every section, and the NOPs behind it."""
+    """Recognise the jump to itself that fills up a section, and the NOPs behind it."""
     here = sass[position]
     if here.opcode == "NOP":
         return True
-    is_last = (
-        position + 1 == len(sass)
-        or sass[position + 1].opcode == "NOP"
-        or sass[position + 1].address <= here.address
-    )
-    if here.predicate is not None or not is_last or position == 0:
+    if here.opcode != "BRA" or here.predicate is not None or position == 0:
         return False
     before = sass[position - 1]
-    return before.predicate is None and before.opcode.split(".")[0] in _NEVER_FALLS
+    if before.predicate is not None or before.opcode.split(".")[0] not in _NEVER_FALLS:
+        return False
+    if position + 1 < len(sass) and sass[position + 1].opcode == "NOP":
+        return True
+    is_last = position + 1 == len(sass) or sass[position + 1].address <= here.address
+    return is_last and (here.address + 16) % _ALIGNMENT == 0
 
 
-def _copy(instruction: Sass, head: str) -> Copy:
+def _copy(instruction: Sass, head: str, is_joined: bool) -> Copy:
     words = instruction.opcode.split(".")
     width = next((_WIDTHS[word] for word in words[1:] if word in _WIDTHS), 4)
     kind, space = _MEMORY[head]
@@ -133,4 +139,4 @@ def _copy(instruction: Sass, head: str) -> Copy:
     constant = _CONSTANT.search(address)
     base = address[: constant.start()] if constant else address
     place = int(constant[1], 16) if constant else 0
-    return Copy(kind, space, width, base, place, instruction.predicate, instruction.opcode)
+    return Copy(kind, space, width, base, place, instruction.predicate, instruction.opcode, is_joined)
