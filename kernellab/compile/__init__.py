@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from kernellab.compile.cuda_units import CudaUnit, compile_cuda_many
     from kernellab.compile.elf import resource_usage
     from kernellab.compile.entry import find_entry
+    from kernellab.compile.inventory import Part, survey
     from kernellab.compile.numba_arguments import ArgumentType, flatten_numba_arguments, numba_types
     from kernellab.compile.numba_kernels import NumbaJob, compile_numba, compile_numba_many
     from kernellab.compile.ptx_text import f64_arithmetic
     from kernellab.compile.sass import sass_of
-    from kernellab.compile.survey import Part, survey
 
 _HOMES = {
     "ArgumentType": "numba_arguments",
@@ -28,7 +28,7 @@ _HOMES = {
     "CacheWarning": "cache",
     "CudaUnit": "cuda_units",
     "NumbaJob": "numba_kernels",
-    "Part": "survey",
+    "Part": "inventory",
     "Resources": "binary",
     "Sass": "binary",
     "SassInstruction": "binary",
@@ -44,7 +44,7 @@ _HOMES = {
     "numba_types": "numba_arguments",
     "resource_usage": "elf",
     "sass_of": "sass",
-    "survey": "survey",
+    "survey": "inventory",
 }
 
 

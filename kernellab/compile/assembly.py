@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from kernellab.compile import cache, ptx_text
+from kernellab.compile import cache, nvrtc, ptx_text
 from kernellab.compile.binary import Binary
 from kernellab.compile.itanium import demangle
 from kernellab.compile.toolchain import install_command, toolchain
@@ -116,12 +116,24 @@ def assemble_ptx(text: str, *, arch: str | None = None, path: str | os.PathLike[
         raise SpecError(
             f"{label} has no {lack}, so it is no PTX kernel; pass the text that nvcc -ptx or Triton writes"
         )
-    chosen = arch or target[1]
+    chosen = arch or _assembled_for(target[1])
     tidy = ptx_text.rename_files(text.replace("\r\n", "\n"), lambda name: name)
     key = cache.digest("ptx", _RECIPE, text, chosen, _stamp())
     cubin, log = _cached_cubin([text.replace("\r\n", "\n")], chosen, key)
     sources = {name: content for name in ptx_text.files(text) if (content := _read(name)) is not None}
     return Binary("ptx", chosen, tidy, cubin, ptx_text.plain_names(tidy, demangle), sources, log, key)
+
+
+def _assembled_for(target: str) -> str:
+    """The architecture of the text, or the next one that the tools here still know."""
+    try:
+        known = nvrtc.architectures()
+    except UnavailableError:
+        return target
+    number = int(target[3:].rstrip("af"))
+    if number in known:
+        return target
+    return next((f"sm_{each}" for each in known if each > number), target)
 
 
 def link(binaries: Sequence[Binary], *, max_registers: int | None = None) -> tuple[Binary, ...]:
@@ -130,7 +142,7 @@ def link(binaries: Sequence[Binary], *, max_registers: int | None = None) -> tup
     Parameters
     ----------
     binaries : sequence of Binary
-        Of one architecture, with different entry names. Each keeps its own PTX, and `sass_of` gives its own lines.
+        Of one architecture, with different entry names. Each keeps its PTX; `sass_of` gives its own lines.
 
     Returns
     -------

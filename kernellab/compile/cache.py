@@ -69,7 +69,7 @@ def directory() -> Path:
     """Where the cache lies: ``KERNELLAB_CACHE_DIR``, else the user's cache directory."""
     chosen = os.environ.get("KERNELLAB_CACHE_DIR")
     if chosen:
-        return Path(chosen)
+        return Path(chosen).expanduser()
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("kernellab", appauthor=False))
@@ -105,7 +105,7 @@ def _replace(temporary: str, target: Path) -> None:
     try:
         os.replace(temporary, target)
     except PermissionError:
-        # Windows refuses while another process has the entry open: that process wrote or reads the same bytes.
+        # Windows refuses while another process has the entry open; what it holds is the same.
         if not target.exists():
             raise
         os.unlink(temporary)

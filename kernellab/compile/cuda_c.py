@@ -1,4 +1,4 @@
-"""CUDA C to PTX and cubin: NVRTC first, nvcc only for texts that hold host code. Needs no GPU and no driver."""
+"""CUDA C to PTX and cubin: NVRTC first, nvcc only for texts that hold host code. Needs no driver."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernellab.compile.itanium import demangle
 from kernellab.compile.memory import recall, remember
 from kernellab.compile.options import check_name_expression, normalise_options
 from kernellab.compile.toolchain import header_remedy, toolchain
-from kernellab.errors import CompileError, UnavailableError
+from kernellab.errors import ArgumentError, CompileError, UnavailableError
 
 _RECIPE = 1
 _UNNAMED = "source.cu"
@@ -44,9 +44,9 @@ class Request:
         return os.path.abspath(self.path) if self.path else _UNNAMED
 
     @property
-    def directory(self) -> str | None:
-        """Where the text's own file lies."""
-        return os.path.dirname(os.path.abspath(self.path)) if self.path else None
+    def directory(self) -> str:
+        """Where the text's own file lies; the current directory for a text without a file."""
+        return os.path.dirname(os.path.abspath(self.path)) if self.path else os.getcwd()
 
 
 def compile_cuda(
@@ -65,12 +65,12 @@ def compile_cuda(
     text : str
         The text of one translation unit.
     path : str or path, optional
-        The file that the text comes from: for messages, line tables and ``#include`` beside it. It is not read.
+        The file that the text comes from: for messages, line tables and ``#include`` beside it; not read.
     arch : str
         Such as ``"sm_90"`` or ``"sm_90a"``.
     options : sequence of str
-        NVRTC options such as ``"-DTILE=32"`` or ``"--use_fast_math"``; ``-std=c++17``, ``-default-device`` and
-        ``-lineinfo`` are set already.
+        NVRTC options such as ``"-DTILE=32"`` or ``"--use_fast_math"``; ``-std=c++17``, ``-default-device``
+        and ``-lineinfo`` are set already.
     name_expressions : sequence of str
         Instances to make and look up, such as ``"tile<float, 32>"``.
     include_dirs : sequence of str or path
@@ -97,6 +97,8 @@ def compile_cuda(
     >>> binary.names["one"]  # doctest: +SKIP
     'one'
     """
+    if not isinstance(text, str):
+        raise ArgumentError(f"compile_cuda: text is the CUDA C itself, a str, not {type(text).__name__}")
     request = Request(
         text=text.removeprefix("\ufeff"),
         path=os.fspath(path) if path is not None else None,
@@ -131,7 +133,7 @@ def scan_request(request: Request) -> includes.Includes:
 
 
 def _search(request: Request) -> tuple[str, ...]:
-    """The user's directories and the shared one; a toolkit's own among them comes after ours (one header set)."""
+    """The user's directories and the shared one; a toolkit among them comes after ours (one header set)."""
     named = [option[2:] for option in request.options if option.startswith("-I")]
     shared = includes.shared_include_dir()
     folders = [*request.include_dirs, *named, *([shared] if shared else [])]
@@ -150,12 +152,13 @@ def _nvrtc_options(request: Request) -> list[str]:
     if not any(option.startswith(("-std=", "--std=")) for option in request.options):
         chosen.append("-std=c++17")
     chosen += [option for option in request.options if not option.startswith("-I")]
-    own = [request.directory] if request.directory else []
     everything = [
+        request.directory,
         *request.include_dirs,
         *(option[2:] for option in request.options if option.startswith("-I")),
     ]
     late = [folder for folder in everything if _is_toolkit(folder)]
+    own = [] if _is_toolkit(request.directory) else [request.directory]
     ordered = [*own, *_search(request), *map(str, toolchain().include_dirs), *late]
     return chosen + [f"-I{folder}" for folder in dict.fromkeys(ordered)]
 
@@ -167,7 +170,7 @@ def _key(request: Request, found: includes.Includes) -> str:
     return cache.digest(
         "cuda-c", _RECIPE, request, sorted(found.files.items()), _headers_digest(), tools.stamp, version,
         f"{nvcc}:{nvcc.stat().st_mtime_ns}" if nvcc else "", list(map(str, tools.include_dirs)),
-        includes.shared_include_dir(), os.getcwd() if request.path is None else "",
+        includes.shared_include_dir(),
     )  # fmt: skip
 
 
@@ -192,8 +195,8 @@ def _compile(request: Request, found: includes.Includes, key: str) -> Binary:
         nvcc = toolchain().nvcc
         if nvcc is None:
             raise CompileError(
-                f"{request.label}: line {host.line} holds host code ({host.what}), which NVRTC does not compile; install "
-                "nvcc (CUDA toolkit) or move the kernels to a file of their own",
+                f"{request.label}: line {host.line} holds host code ({host.what}), which NVRTC does not "
+                "compile; install nvcc (CUDA toolkit) or move the kernels to a file of their own",
                 error.log,
             ) from None
         from kernellab.compile.nvcc import compile_with_nvcc

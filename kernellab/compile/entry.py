@@ -19,7 +19,7 @@ def find_entry(binary: Binary, name: str | None = None) -> str:
     binary : Binary
         Where to look.
     name : str, optional
-        A plain name, a name expression that was compiled, or a PTX entry; may be left out when there is one kernel.
+        A plain name, a name expression that was compiled, or a PTX entry; left out where there is one kernel.
 
     Returns
     -------

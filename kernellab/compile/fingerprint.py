@@ -1,4 +1,4 @@
-"""What decides how a Python function compiles, as text: its code, its callees and the values it closes over."""
+"""What decides how a Python function compiles: its code, its callees and the values it closes over."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import numpy as np
 from kernellab.compile import cache
 
 _LARGE = 1 << 20
+# Described by name: their versions are in the key already.
+_LIBRARIES = frozenset({"numba", "numpy", "math", "operator", "llvmlite", "cmath"})
 
 
 class UnstableError(Exception):
@@ -51,7 +53,10 @@ def _describe(value: Any, seen: dict[int, int]) -> Iterator[str | bytes]:
     if isinstance(value, types.CodeType):
         yield from _describe_code(value, seen)
     elif isinstance(value, types.FunctionType):
-        yield from _describe_function(value, seen)
+        if (value.__module__ or "").split(".")[0] in _LIBRARIES:
+            yield f"named {value.__module__}.{value.__qualname__}"
+        else:
+            yield from _describe_function(value, seen)
     elif hasattr(value, "py_func") and hasattr(value, "targetoptions"):
         options = {name: each for name, each in value.targetoptions.items() if name != "link"}
         yield f"jit {sorted(options.items(), key=str)!r}"
@@ -108,14 +113,9 @@ def _describe_function(function: types.FunctionType, seen: dict[int, int]) -> It
 
 
 def _describe_global(value: Any, code: types.CodeType, seen: dict[int, int]) -> Iterator[str | bytes]:
-    """A module is its name, plus those of its values that the code may read: constants and functions of the user's."""
+    """A module is its name, plus those of the user's values and functions that the code may read from it."""
     yield from _describe(value, seen)
-    if isinstance(value, types.ModuleType) and value.__name__.split(".")[0] not in (
-        "numba",
-        "numpy",
-        "math",
-        "operator",
-    ):
+    if isinstance(value, types.ModuleType) and value.__name__.split(".")[0] not in _LIBRARIES:
         for name in sorted(_global_names(code)):
             attribute = vars(value).get(name)
             if attribute is not None and not isinstance(attribute, types.ModuleType):

@@ -1,4 +1,4 @@
-"""Find host code in a CUDA text: ``main``, launches, runtime calls, the C++ library's containers and streams."""
+"""Find host code in a CUDA text: ``main``, launches, runtime calls, containers and streams."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def blank_comments_and_strings(text: str) -> str:
 
 
 def find_host_code(text: str) -> HostCode | None:
-    """The most telling place that holds host code, or None.
+    r"""The most telling place that holds host code, or None.
 
     Examples
     --------
-    >>> find_host_code("// int main() is not here\\n__global__ void k() {}") is None
+    >>> find_host_code("// int main() is not here\n__global__ void k() {}") is None
     True
-    >>> find_host_code("__global__ void k() {}\\nint main() { return 0; }")
+    >>> find_host_code("__global__ void k() {}\nint main() { return 0; }")
     HostCode(line=2, what='the function main')
     """
     code = blank_comments_and_strings(text)

@@ -128,7 +128,8 @@ _MATH = _GUARD + "".join(
 
 _UNARY = _words(
     """
-    acos acosh asin asinh atan atanh cbrt ceil cos cosh erf erfc exp exp2 expm1 fabs floor lgamma log log10 log1p
+    acos acosh asin asinh atan atanh cbrt ceil cos cosh erf erfc exp exp2 expm1 fabs floor lgamma log
+    log10 log1p
     log2 logb nearbyint rint round sin sinh sqrt tan tanh tgamma trunc
     """
 )
@@ -241,7 +242,8 @@ _OWN |= {
 
 _CCCL = _words(
     """
-    array bit complex concepts functional initializer_list iterator limits numeric optional ratio span string_view
+    array bit complex concepts functional initializer_list iterator limits numeric optional ratio span
+    string_view
     tuple type_traits utility variant
     """
 )
@@ -260,7 +262,8 @@ typedef basic_istream<char> istream;
 """
 _EMPTY = _words(
     """
-    atomic bitset cerrno chrono condition_variable csignal cstdarg deque errno.h exception filesystem future getopt.h
+    atomic bitset cerrno chrono condition_variable csignal cstdarg deque errno.h exception filesystem
+    future getopt.h
     list locale map memory mutex new omp.h queue random regex set signal.h stack stdarg.h stdexcept string
     sys/stat.h sys/time.h thread typeinfo unistd.h unordered_map unordered_set valarray vector
     cublas.h cublasLt.h cublas_v2.h cuda_profiler_api.h cudnn.h cufft.h curand.h cusparse.h helper_cuda.h
@@ -276,8 +279,10 @@ _CUB = _GUARD + "".join(
     for path in _words(
         """
         block/block_adjacent_difference block/block_discontinuity block/block_exchange block/block_histogram
-        block/block_load block/block_merge_sort block/block_radix_rank block/block_radix_sort block/block_reduce
-        block/block_scan block/block_store thread/thread_load thread/thread_store warp/warp_exchange warp/warp_load
+        block/block_load block/block_merge_sort block/block_radix_rank block/block_radix_sort
+        block/block_reduce
+        block/block_scan block/block_store thread/thread_load thread/thread_store warp/warp_exchange
+        warp/warp_load
         warp/warp_merge_sort warp/warp_reduce warp/warp_scan warp/warp_store
         """
     )
@@ -330,7 +335,8 @@ def wants_prelude(log: str) -> bool:
     known |= set(re.findall(r"#define (\w+)", _LIMITS + _INT_LIMITS + _FLOAT))
     known |= set(
         _words(
-            "NULL abs basic_ostream clamp fma intmax_t intptr_t isfinite isinf isnan max min ptrdiff_t size_t swap uintmax_t uintptr_t"
+            "NULL abs basic_ostream clamp fma intmax_t intptr_t isfinite isinf isnan max min "
+            "ptrdiff_t size_t swap uintmax_t uintptr_t"
         )
     )
     return bool(names & known)

@@ -1,4 +1,4 @@
-"""Which files a CUDA text includes: for the cache key, for `Binary.sources`, and to see what the user provides."""
+"""Which files a CUDA text includes: for the cache key, for `Binary.sources`, and for what users provide."""
 
 from __future__ import annotations
 

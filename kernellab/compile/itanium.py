@@ -1,4 +1,4 @@
-"""Read the plain name of a kernel out of its mangled one: names, scopes, and template arguments of simple kinds."""
+"""Read the plain name of a kernel out of its mangled one: scopes, and template arguments of simple kinds."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def demangle(symbol: str) -> str | None:
     reader = _Reader(symbol[2:])
     try:
         return reader.name()
-    except _NotUnderstood:
+    except _NotUnderstoodError:
         return reader.partial
 
 
-class _NotUnderstood(Exception):
+class _NotUnderstoodError(Exception):
     """A construction that this reader leaves out."""
 
 
@@ -80,7 +80,7 @@ class _Reader:
             return "(anonymous namespace)"
         match = re.match(r"(\d+)", self.text)
         if match is None:
-            raise _NotUnderstood
+            raise _NotUnderstoodError
         length = int(match[1])
         start = len(match[1])
         name = self.text[start : start + length]
@@ -122,7 +122,7 @@ class _Reader:
     def _literal(self) -> str:
         match = re.match(r"([a-z])(n?)(\d+)E", self.text)
         if match is None:
-            raise _NotUnderstood
+            raise _NotUnderstoodError
         self.text = self.text[match.end() :]
         code, sign, digits = match.groups()
         if code == "b":

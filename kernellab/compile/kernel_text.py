@@ -29,7 +29,7 @@ def kernel_names(text: str) -> dict[str, bool]:
 
     Examples
     --------
-    >>> kernel_names("template <int N> __global__ void __launch_bounds__(64) tile(int* y) {} // __global__ void no()")
+    >>> kernel_names("template <int N> __global__ void __launch_bounds__(64) tile(int* y) {} // void no()")
     {'tile': True}
     """
     code = _ATTRIBUTE.sub(" ", blank_comments_and_strings(text))

@@ -84,7 +84,7 @@ class ArgumentType:
         array = _ARRAY.match(text.strip())
         name = array[1] if array else text.strip()
         try:
-            dtype = np.dtype({"boolean": "bool"}.get(name, name))
+            dtype = _dtype_of(name)
         except TypeError as error:
             raise ArgumentError(
                 f"{text!r} is no argument type; write it like 'float32[:, ::1]' or 'int32'"
@@ -115,6 +115,14 @@ class ArgumentType:
         if steps and self.layout in ("C", "F"):
             steps[-1 if self.layout == "C" else 0] = "::1"
         return f"{name}[{','.join(steps)}]"
+
+
+def _dtype_of(name: Any) -> np.dtype[Any]:
+    if name == "bfloat16":
+        import ml_dtypes
+
+        name = ml_dtypes.bfloat16
+    return np.dtype({"boolean": "bool"}.get(name, name))
 
 
 def numba_types(arguments: Sequence[Any]) -> tuple[ArgumentType, ...]:
@@ -171,7 +179,7 @@ def _flatten(argument: Any, pointer_of: Callable[[Any], int]) -> list[np.generic
         return _flatten_array(argument, pointer_of)
     kind = ArgumentType.of(argument)
     assert kind.dtype is not None
-    scalar = np.array(argument, kind.dtype)[()]
+    scalar: Any = np.array(argument, kind.dtype)[()]
     if isinstance(scalar, np.complexfloating):
         part = np.dtype(f"f{scalar.dtype.itemsize // 2}").type
         return [part(scalar.real), part(scalar.imag)]

@@ -205,7 +205,7 @@ def _session(capability: Any) -> Iterator[None]:
 
 
 def _merge_helpers(ptx: str, linked: Sequence[Any], arch: str, label: str) -> tuple[str, str]:
-    """Compile the CUDA helpers that Numba would link (float16, reshape) and put what is called into the text."""
+    """Compile the CUDA helpers that Numba would link (float16, reshape) and put them into the text."""
     logs = []
     for item in [*linked, *_reshape_helper(ptx)]:
         from numba.cuda.cudadrv.linkable_code import LinkableCode

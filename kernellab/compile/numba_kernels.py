@@ -1,4 +1,4 @@
-"""Numba kernels to `Binary`, one or many at a time. A kernel found in the disk cache costs no import of numba."""
+"""Numba kernels to `Binary`, one or many at a time. One found in the disk cache costs no import of numba."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class NumbaJob:
         Everything that decides what `make` gives: the text of the module that defines it (line numbers count)
         and its constants. Left out, `make` is called and its function is looked through.
     options : mapping
-        ``fastmath``, ``opt``, ``max_registers``, ``launch_bounds``, ``link``; those of a dispatcher count too.
+        ``fastmath``, ``opt``, ``max_registers``, ``launch_bounds``, ``link``; a dispatcher's count too.
     """
 
     make: Callable[[], Any]
@@ -63,7 +63,7 @@ def compile_numba(
     Parameters
     ----------
     function : callable
-        A plain Python function or a ``@cuda.jit`` dispatcher; it may call ``@cuda.jit(device=True)`` functions.
+        A plain Python function or a ``@cuda.jit`` dispatcher; it may call device functions.
     argument_types : sequence
         From `numba_types`; also strings such as ``"float32[:,::1]"`` and Numba types.
     arch : str
@@ -92,6 +92,8 @@ def compile_numba(
         raise ArgumentError(
             f"a Numba kernel is a Python function or a @cuda.jit dispatcher, not {type(function).__name__}"
         )
+    if (getattr(function, "targetoptions", None) or {}).get("device"):
+        raise ArgumentError(f"{python_function.__name__} is a device function; pass the kernel that calls it")
     called = name or str(python_function.__name__)
     job = NumbaJob(lambda: function, tuple(argument_types), called, None, options)
     return compile_numba_many([job], arch=arch)[0]
@@ -157,10 +159,20 @@ def _key(job: NumbaJob, arch: str) -> str | None:
         return None
     types_ = [
         str(each) if isinstance(each, ArgumentType) else f"{type(each).__name__} {each}"
-        for each in job.argument_types
+        for each in map(_plain_type, job.argument_types)
     ]
     options = sorted(job.options.items(), key=str)
     return cache.digest("numba", _RECIPE, origin, types_, arch, options, job.name, _versions())
+
+
+def _plain_type(description: Any) -> Any:
+    """One spelling for one type: a string that NumPy's dtypes cover becomes an `ArgumentType`."""
+    if isinstance(description, str):
+        try:
+            return ArgumentType.parse(description)
+        except ArgumentError:
+            return description
+    return description
 
 
 @functools.cache
@@ -196,7 +208,7 @@ def _text_of(job: NumbaJob, key: str | None, arch: str) -> _Text:
     function = job.make()
     options = {**_dispatcher_options(function), **job.options}
     _check_count(function, job)
-    made = numba_cuda.compile_ptx(function, job.argument_types, arch, options, job.name)
+    made = numba_cuda.compile_ptx(function, [*map(_plain_type, job.argument_types)], arch, options, job.name)
     short = f"{re.sub(r'[^0-9A-Za-z_]', '_', job.name)}_{(key or cache.digest(made.ptx))[:8]}"
     ptx = _rename_symbols(made.ptx, made.entry, short)
     kept = {name: value for name, value in options.items() if name == "max_registers" and value}

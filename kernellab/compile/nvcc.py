@@ -1,4 +1,4 @@
-"""CUDA C that also holds host code: through nvcc, where there is one, to the same PTX and cubin with line tables."""
+"""CUDA C that also holds host code: through nvcc, to the same PTX and cubin with line tables."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def compile_with_nvcc(
 def _with_instances(request: Request) -> str:
     name = request.file_name.replace("\\", "\\\\").replace('"', '\\"')
     kept = "\n".join(
-        f"__attribute__((used)) static const void* const kernellab_instance_{index} = (const void*)({expression});"
+        f"__attribute__((used)) static const void* const kernellab_{index} = (const void*)({expression});"
         for index, expression in enumerate(request.name_expressions)
     )
     return f'#line 1 "{name}"\n{request.text}\n{kept}\n'
@@ -68,8 +68,7 @@ def _options(request: Request, folder: str, search: Sequence[str]) -> list[str]:
     if not any(option.startswith(("-std=", "--std=")) for option in request.options):
         chosen.append("-std=c++17")
     chosen += [option for option in request.options if not option.startswith("-I")]
-    own = [request.directory] if request.directory else []
-    return chosen + [f"-I{each}" for each in dict.fromkeys([*own, *search])]
+    return chosen + [f"-I{each}" for each in dict.fromkeys([request.directory, *search])]
 
 
 def _run(request: Request, command: Sequence[str]) -> str:

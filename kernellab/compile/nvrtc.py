@@ -59,8 +59,8 @@ def check_architecture(arch: str) -> None:
     if number not in architectures():
         known = ", ".join(f"sm_{each}" for each in architectures())
         raise SpecError(
-            f"arch {arch}: NVRTC {'.'.join(map(str, version()))} compiles for {known} (from sm_90 on also with 'a'); "
-            "choose one of these or install another NVRTC"
+            f"arch {arch}: NVRTC {'.'.join(map(str, version()))} compiles for {known} (from sm_90 on also "
+            "with 'a'); choose one of these or install another NVRTC"
         )
 
 

@@ -1,7 +1,8 @@
-"""Compiler options as users write them, brought to one spelling; what would break the lab's own is refused."""
+"""Compiler options as users write them, in one spelling; what would break the lab's own is refused."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from kernellab.errors import SpecError
@@ -64,8 +65,8 @@ def normalise_options(options: Sequence[str]) -> tuple[str, ...]:
 
     Examples
     --------
-    >>> normalise_options(["-D", "TILE=32", "-I include", "-O3"])
-    ('-DTILE=32', '-Iinclude')
+    >>> normalise_options(["-D", "TILE=32", "-I /include", "-O3"])
+    ('-DTILE=32', '-I/include')
     """
     if isinstance(options, str):
         raise SpecError(
@@ -75,7 +76,7 @@ def normalise_options(options: Sequence[str]) -> tuple[str, ...]:
     waiting = ""
     for option in _words(options):
         if waiting:
-            result.append(waiting + option)
+            result.append(_absolute(waiting + option))
             waiting = ""
             continue
         head, equals, value = option.partition("=")
@@ -85,12 +86,16 @@ def normalise_options(options: Sequence[str]) -> tuple[str, ...]:
         if option in _JOINED:
             waiting = _JOINED[option]
         elif equals and head in _JOINED and head.startswith("--"):
-            result.append(_JOINED[head] + value)
+            result.append(_absolute(_JOINED[head] + value))
         elif option not in _DROPPED and head not in ("-rdc", "--relocatable-device-code"):
-            result.append(option)
+            result.append(_absolute(option))
     if waiting:
         raise SpecError(f"options: {waiting} at the end lacks its value")
     return tuple(result)
+
+
+def _absolute(option: str) -> str:
+    return "-I" + os.path.abspath(option[2:]) if option.startswith("-I") else option
 
 
 def _words(options: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What can be read off a PTX text without parsing it: entries, files, doubles; and how two texts become one."""
+"""What can be read off a PTX text without parsing it: entries, files, doubles; and how two become one."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def rename_files(ptx: str, rename: Callable[[str], str]) -> str:
 
 
 def f64_arithmetic(ptx: str, entry: str | None = None) -> tuple[tuple[int, str], ...]:
-    """List the double precision arithmetic of a PTX text, conversions included.
+    r"""List the double precision arithmetic of a PTX text, conversions included.
 
     A float32 kernel that shows any was promoted by a literal such as ``0.5`` (about 2x to 64x slower).
 
@@ -72,7 +72,7 @@ def f64_arithmetic(ptx: str, entry: str | None = None) -> tuple[tuple[int, str],
 
     Examples
     --------
-    >>> f64_arithmetic(".entry k()\\n{\\nmul.f64 %fd1, %fd2, %fd3;\\n}")
+    >>> f64_arithmetic(".entry k()\n{\nmul.f64 %fd1, %fd2, %fd3;\n}")
     ((3, 'mul.f64'),)
     """
     found = []
@@ -96,9 +96,10 @@ def merge(main: str, helper: str) -> str:
     body = re.sub(r"^\s*\.(?:file|loc)\b.*$", "", body, flags=re.MULTILINE)
     body = re.sub(r"^\s*\.section[^{]*\{[^}]*\}", "", body, flags=re.MULTILINE)
     for linkage, name in _definitions(helper):
-        main = _extern_declaration(name).sub(
-            lambda match, word=linkage: match[0].replace(".extern", word, 1), main
-        )
+        declaration = _extern_declaration(name).search(main)
+        if declaration:
+            visible = declaration[0].replace(".extern", linkage, 1)
+            main = main[: declaration.start()] + visible + main[declaration.end() :]
     # Before the line tables, which stay at the end.
     tables = re.search(r"^[ \t]*\.(?:file|section)\b", main, re.MULTILINE)
     end = tables.start() if tables and tables.start() > main.rfind(".entry") else len(main)

@@ -41,7 +41,8 @@ def sass_of(binary: Binary) -> Sass:
     """
     if binary.cubin is None:
         raise UnavailableError(
-            f"the {binary.language} binary for {binary.arch} has no machine code, so there is no SASS; its log says why"
+            f"the {binary.language} binary for {binary.arch} has no machine code, so there is no SASS: "
+            "its log says why"
         )
     found = _disassemble(binary.cubin)
     own = {*ptx_text.entries(binary.ptx), *ptx_text.functions(binary.ptx)}
@@ -77,7 +78,7 @@ def disassemble(cubin: bytes) -> str:
 
 
 def parse(listing: str) -> dict[str, tuple[SassInstruction, ...]]:
-    """Read a listing of ``nvdisasm -c -gp``.
+    r"""Read a listing of ``nvdisasm -c -gp``.
 
     Parameters
     ----------
@@ -91,8 +92,9 @@ def parse(listing: str) -> dict[str, tuple[SassInstruction, ...]]:
 
     Examples
     --------
-    >>> parse('.type k,@function\\n//## File ".nv_debug_ptx_txt", line 7\\n /*0010*/ @!P0 LDG.E R0, desc[UR4][R2.64] ;')
-    {'k': (SassInstruction(address=16, predicate='!P0', opcode='LDG.E', operands='desc[UR4][R2.64]', ptx_line=7),)}
+    >>> code = parse('.type k,@function\n//## File ".nv_debug_ptx_txt", line 7\n/*0010*/ @!P0 LDG.E R0, [R2] ;')
+    >>> code["k"][0].opcode, code["k"][0].predicate, code["k"][0].ptx_line
+    ('LDG.E', '!P0', 7)
     """
     functions: dict[str, list[SassInstruction]] = {}
     current: list[SassInstruction] = []

@@ -17,7 +17,6 @@ from pathlib import Path
 
 from kernellab.errors import UnavailableError
 
-
 # One header of each family that kernels include, and the CUDA 13 wheel that brings it.
 _HEADER_FAMILIES = {
     "runtime": ("cuda_runtime.h", "nvidia-cuda-runtime"),
@@ -121,7 +120,7 @@ def require_nvdisasm() -> Path:
     found = toolchain().nvdisasm
     if found is None:
         raise UnavailableError(
-            f"nvdisasm is not here, so there is no SASS: {install_command()} brings it (wheel nvidia-cuda-nvdisasm)"
+            f"nvdisasm is not here, so there is no SASS: pip install nvidia-cuda-nvdisasm brings it"
         )
     return found
 
@@ -130,7 +129,8 @@ def explain_missing_nvrtc(error: object = None) -> UnavailableError:
     """The error for a machine on which NVRTC cannot be loaded."""
     if sys.platform == "darwin":
         return UnavailableError(
-            "NVRTC is not here: NVIDIA publishes no wheel of it for macOS; compile on Linux or Windows, or trace a .ptx file"
+            "NVRTC is not here: NVIDIA publishes no wheel of it for macOS; compile on Linux or Windows, "
+            "or trace a .ptx file"
         )
     reason = f" ({str(error).splitlines()[0]})" if error is not None and str(error) else ""
     return UnavailableError(
@@ -139,7 +139,7 @@ def explain_missing_nvrtc(error: object = None) -> UnavailableError:
 
 
 def header_remedy(name: str) -> str | None:
-    """How to get a header of NVIDIA's, such as ``crt/mma.h`` or ``cub/cub.cuh``; None for any other header."""
+    """How to get a header of NVIDIA's, such as ``crt/mma.h`` or ``cub/cub.cuh``; None for any other."""
     top = name.split("/")[0]
     if top.startswith("curand"):
         return "pip install 'kernellab[peers]' brings it (wheel nvidia-curand)"
