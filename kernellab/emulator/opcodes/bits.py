@@ -20,7 +20,8 @@ def popc(m: Modifiers) -> Semantics:
 def bit_length(a: Array) -> Array:
     """The number of bits needed: 0 for 0, 32 for 0xFFFFFFFF (as uint32; for uint32 and uint64)."""
     if a.dtype.itemsize == 4:
-        return np.frexp(a.astype(np.float64))[1].astype(U32)
+        exponent = (a.astype(np.float64).view(np.int64) >> np.int64(52)).astype(I32) - np.int32(1022)
+        return np.maximum(exponent, np.int32(0)).view(U32)
     upper = (a >> np.uint64(32)).astype(U32)
     high = bit_length(upper)
     low = bit_length(a.astype(U32))

@@ -50,7 +50,7 @@ FLOAT: dict[str, Compute] = {
     "nan": lambda a, b: (a != a) | (b != b),
 }
 COMPARISONS = "eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan"
-PACKED = {"f16x2": np.dtype(np.float16), "bf16x2": BFLOAT16}
+PACKED = {"f16x2": np.dtype(np.float16), "bf16x2": BFLOAT16, "f32x2": np.dtype(np.float32)}
 NUMBERS = "b16 b32 b64 u16 u32 u64 s16 s32 s64 f16 bf16 f32 f64 f16x2 bf16x2"
 
 

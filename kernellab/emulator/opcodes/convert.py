@@ -25,6 +25,7 @@ from kernellab.emulator.opcodes.rounding import (
     MODES,
     directed,
     flush,
+    least,
     narrow,
     relu,
     saturated,
@@ -65,14 +66,21 @@ def float_to_integer(source: np.dtype[Any], result: np.dtype[Any], mode: str) ->
         if 8 in (source.itemsize, result.itemsize)
         else None
     )
+    middle = np.dtype(np.int32) if limits.max < 1 << 31 else I64
     top = np.float64(2.0) ** (limits.bits - (limits.min < 0))
 
     def compute(a: Array) -> Array:
         x = integral(a.astype(F64))
         if result.itemsize < 8:
-            x = np.fmin(np.fmax(x, np.float64(limits.min)), np.float64(limits.max))
-            whole = (x if nan is not None else np.where(a == a, x, np.float64(0))).astype(I64).astype(result)
+            x = np.minimum(np.maximum(x, np.float64(limits.min)), np.float64(limits.max))
+            has_nan = x.item(x.argmax()) != x.item(x.argmax())
+            whole = (np.where(x == x, x, np.float64(0)) if has_nan else x).astype(middle).astype(result)
+            if not has_nan:
+                return whole
         else:
+            size = np.abs(x) if limits.min else x
+            if size.item(size.argmax()) < 2.0**63 and (limits.min or least(x) >= 0):
+                return x.astype(I64).view(result)
             is_large = x >= top
             inside = np.where(is_large | (x < limits.min) | (x != x), np.float64(0), x)
             if limits.min:

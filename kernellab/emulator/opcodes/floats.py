@@ -28,6 +28,7 @@ from kernellab.emulator.opcodes.rounding import (
     fma_f64,
     odd_fma,
     odd_product,
+    some,
     two_sum,
 )
 
@@ -172,11 +173,12 @@ def ordered(name: str, propagates: bool) -> Compute:
 
     def compute(a: Array, b: Array) -> Array:
         result = ufunc(a, b)
-        if np.count_nonzero(result) == np.size(result):
-            return result
         bits = np.dtype(f"u{result.dtype.itemsize}")
-        merged = merge(a.view(bits), b.view(bits)).view(result.dtype)
-        return np.where((a == 0) & (b == 0), merged, result)
+        x, y = a.view(bits), b.view(bits)
+        zeros = (x | y) == bits.type(
+            1 << (8 * bits.itemsize - 1)
+        )  # both are zeros, and one at least is negative
+        return np.where(zeros, merge(x, y).view(result.dtype), result) if some(zeros) else result
 
     return compute
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from kernellab.emulator.opcodes import floats
 from kernellab.emulator.opcodes.compare import PACKED
 from kernellab.emulator.opcodes.floats import APPROXIMATE, signed_ordered
 from kernellab.emulator.opcodes.integer import halves_of
@@ -52,7 +53,7 @@ def packed(m: Modifiers, single: Semantics) -> Semantics:
     return Semantics(
         (m.dtype,) * len(single.sources),
         (m.dtype,),
-        lambda *x: compute(*halves_of(*x, dtype=element)).view(np.uint32),
+        lambda *x: compute(*halves_of(*x, dtype=element)).view(m.dtype),
     )
 
 
@@ -73,6 +74,15 @@ def arithmetic(m: Modifiers) -> Semantics:
         m,
         binary(dtype, finish(m, through_f32(ufunc, dtype), dtype, odd_product if m.name == "mul" else None)),
     )
+
+
+@opcode("add sub mul fma", "f32x2")
+def pair_of_f32(m: Modifiers) -> Semantics:
+    """Two float32 in 64 bits."""
+    inner = Modifiers(m.name, [*m.left, "f32"], 1)
+    single = (floats.fma if m.name == "fma" else floats.arithmetic)(inner)
+    m.left = inner.left
+    return packed(m, single)
 
 
 @opcode("fma", HALVES)

@@ -102,7 +102,7 @@ def shl(m: Modifiers) -> Semantics:
     dtype, width = m.unsigned, np.uint32(8 * m.dtype.itemsize)
 
     def compute(a: Array, b: Array) -> Array:
-        if b.ndim == 0 and b < width:
+        if b.item(b.argmax()) < width:
             return np.left_shift(a, b.astype(dtype))
         return np.left_shift(a, np.minimum(b, width - np.uint32(1)).astype(dtype)) * (b < width).astype(dtype)
 
@@ -115,7 +115,7 @@ def shr(m: Modifiers) -> Semantics:
     dtype, width, last = m.dtype, np.uint32(8 * m.dtype.itemsize), np.uint32(8 * m.dtype.itemsize - 1)
 
     def compute(a: Array, b: Array) -> Array:
-        if b.ndim == 0 and b < width:
+        if b.item(b.argmax()) < width:
             return np.right_shift(a, b.astype(dtype))
         shifted = np.right_shift(a, np.minimum(b, last).astype(dtype))
         return shifted if dtype.kind == "i" else shifted * (b < width).astype(dtype)

@@ -36,6 +36,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "f64": np.dtype(np.float64),
     "pred": BOOL,
     **dict.fromkeys(("f16x2", "bf16x2", "u16x2", "s16x2"), np.dtype(np.uint32)),
+    "f32x2": np.dtype(np.uint64),
     **dict.fromkeys(("e4m3x2", "e5m2x2"), np.dtype(np.uint16)),
 }
 

@@ -34,10 +34,29 @@ def flush(x: Array) -> Array:
     return x * (np.abs(x) >= tiny).astype(x.dtype)
 
 
+def least(x: Array) -> Any:
+    """The smallest element, or a NaN if there is one: NumPy finds its place faster than its value."""
+    return x.item(x.argmin())
+
+
+def some(mask: Array) -> bool:
+    """Whether any element is true."""
+    return bool(mask.item(mask.argmax()))
+
+
+def sizes_f32(x: Array) -> Array:
+    """Unsigned integers in the order of the sizes of float32 numbers; zeros are the largest."""
+    bits = x.view(np.uint32)
+    return (bits + bits) - np.uint32(1)
+
+
+#: `sizes_f32` of the smallest normal number.
+EDGE = np.uint32(0x00FFFFFF)
+
+
 def flush_f32(x: Array) -> Array:
     """`flush` for float32, which looks first whether there is anything to do."""
-    bits = x.view(np.uint32)
-    if np.min((bits << np.uint32(1)) - np.uint32(1)) >= 0x00FFFFFF:
+    if least(sizes_f32(x)) >= EDGE:
         return x
     return x * (np.abs(x) >= np.float32(2.0**-126)).astype(F32)
 
@@ -62,11 +81,12 @@ def flushed(compute: Compute, exact: Compute | None, dtype: np.dtype[Any]) -> Co
     def call(*x: Array) -> Array:
         x = tuple(squash(v) for v in x)
         result = compute(*x)
-        edge = np.abs(result) == dtype.type(tiny) if exact else None
-        if exact is None or not np.any(edge):
-            return squash(result)
-        is_below = edge & (np.abs(exact(*x)) < tiny)
-        return squash(np.where(is_below, result * dtype.type(0), result))
+        if dtype == F32 and least(sizes_f32(result)) > EDGE:
+            return result
+        if exact is not None:
+            is_below = (np.abs(result) == dtype.type(tiny)) & (np.abs(exact(*x)) < tiny)
+            result = np.where(is_below, result * dtype.type(0), result)
+        return squash(result)
 
     return call
 
@@ -164,6 +184,10 @@ def repaired(result: Array, hard: Array, p: Array, c: Array, s: Array) -> Array:
     return result
 
 
+#: The tail of a float64 beyond float32, moved to the top, where it is exactly a tie.
+TIE = np.int64(-(1 << 63))
+
+
 def fma_f32(a: Array, b: Array, c: Array) -> Array:
     """Compute a * b + c in float32 with one rounding.
 
@@ -174,15 +198,12 @@ def fma_f32(a: Array, b: Array, c: Array) -> Array:
     wide = c.astype(F64)
     s = p + wide
     result = s.astype(F32)
-    tails = np.ascontiguousarray(s).view(np.uint32)[..., ::2] << np.uint32(3)
-    ties = tails == np.uint32(1 << 31)
-    sizes = (result.view(np.uint32) << np.uint32(1)) - np.uint32(
-        1
-    )  # a zero is exact, and wraps to the largest
-    is_normal = np.min(sizes) > 0x00FFFFFF
-    if is_normal and not np.any(ties):
+    tails = s.view(np.int64) << np.int64(35)
+    sizes = sizes_f32(result)
+    has_ties, is_normal = least(tails) == TIE, least(sizes) > EDGE
+    if is_normal and not has_ties:
         return result
-    return repaired(result, ties if is_normal else ties | (sizes <= np.uint32(0x00FFFFFF)), p, wide, s)
+    return repaired(result, (tails == TIE) | (sizes <= EDGE), p, wide, s)
 
 
 def fma_f16(a: Array, b: Array, c: Array) -> Array:
@@ -208,24 +229,31 @@ def _fma_exact(a: float, b: float, c: float) -> float:
 
 
 def fma_f64(a: Array, b: Array, c: Array) -> Array:
-    """Compute a * b + c in float64 with one rounding (Boldo and Melquiond: an odd sum inside).
+    """Compute a * b + c in float64 with one rounding.
 
-    Lanes near the ends of the range, where the error terms are not exact, go through exact arithmetic one by
-    one.
+    With the exact errors of product and sum, a * b + c = s + (e + low). Adding the rounded t = e + low to s is
+    right unless s + t is exactly a tie, which the error of t breaks. Lanes near the ends of the range, where the
+    errors are not exact, go through exact arithmetic one by one.
     """
-    p = a * b
+    p, low = two_product(a, b)
+    s, e = two_sum(p, c)
+    t, rest = two_sum(e, low)
+    result = s + t
+    left = t - (result - s)
+    ties = (left != 0) & (rest != 0) & ((result + (left + left)) - result == left + left)
+    if some(ties):
+        odd = np.where(ties, to_odd(t, rest), t)
+        result = s + odd
+    if some(result == 0):
+        result = np.where(result == 0, p + c, result)
     size = np.abs(p)
-    largest = np.maximum(np.maximum(np.abs(a), np.abs(b)), np.maximum(np.abs(c), size))
+    sizes = (np.abs(a), np.abs(b), np.abs(c), size)
+    if least(size) > TINY and all(v.item(v.argmax()) < HUGE for v in sizes):
+        return result
+    largest = np.maximum(np.maximum(sizes[0], sizes[1]), np.maximum(sizes[2], size))
     easy = (largest < HUGE) & ((size > TINY) | (a == 0) | (b == 0))
-    up, low = two_product(a, b)
-    t, t_low = two_sum(c, low)
-    v, v_low = two_sum(up, t)
-    result = v + to_odd(*two_sum(t_low, v_low))
-    is_zero = result == 0
-    if np.all(easy):
-        return np.where(is_zero, p + c, result) if np.any(is_zero) else result
     finite = np.isfinite(a) & np.isfinite(b)
-    result = np.where(easy & ~is_zero, result, np.where(finite & np.isinf(c), c, p + c))
+    result = np.where(easy, result, np.where(finite & np.isinf(c), c, p + c))
     return by_lane(result, ~easy & finite & np.isfinite(c), _fma_exact, a, b, c)
 
 
