@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from kernellab.errors import SpecError
 
@@ -101,3 +102,42 @@ def parse_header(text: str, who: str) -> Header:
         elif key and line.startswith("//   "):
             sections[key] += " " + line[2:].strip()
     return Header(title["id"], title["lesson"], sections, tuple(counts))
+
+
+def measured(count: Count, lines: Iterable[Any]) -> float:
+    """Return what was counted where the header states a number.
+
+    Parameters
+    ----------
+    count : Count
+        One of `Header.counts`.
+    lines : iterable of Line
+        ``Trace.lines``; those that access the array are chosen by their text.
+
+    Returns
+    -------
+    float
+        Sectors or wavefronts a request; NaN if no such line made a request.
+    """
+    chosen = [line for line in lines if _accesses(line.text, count)]
+    if count.space == "shared":
+        requests = sum(line.shared_requests for line in chosen)
+        units = sum(line.shared_wavefronts for line in chosen)
+    else:
+        requests = sum(line.requests for line in chosen)
+        units = sum(line.sectors for line in chosen)
+    return units / requests if requests else float("nan")
+
+
+def agrees(count: Count, value: float) -> bool:
+    """Whether a counted value is the one stated, to the digits stated (two at most)."""
+    return abs(value - count.value) <= (0.005 if count.value % 1 else 1e-9)
+
+
+def _accesses(text: str, count: Count) -> bool:
+    code = text.partition("//")[0]
+    target, equals, source = re.sub(r"[<>=!]=", "  ", code).partition("=")
+    array = re.compile(rf"\b{count.array}\b")
+    if count.operation == "load":
+        return bool(array.search(source if equals else code))
+    return bool(equals and array.search(target))

@@ -80,7 +80,7 @@ PROBLEM = Problem(
     magnitude=magnitude,
     cost=cost,
     cases=(
-        case("64 Ki rows", 2**16),
+        case("80 Ki rows", 5 * 2**14),
         *(case(f"{rows} rows", rows) for rows in SIZES),
         case("random mask", 1000, "random mask"),
         case("no row active", 1000, "none"),

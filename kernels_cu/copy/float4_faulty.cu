@@ -16,6 +16,6 @@ extern "C" __global__ void copy_float4_faulty(const float* __restrict__ x, float
     // Wrong on purpose: i counts vectors and n elements.
     if (i < n) {
         const float4 value = reinterpret_cast<const float4*>(x)[i];
-        reinterpret_cast<float4*>(y)[i] = value;
+        reinterpret_cast<float4*>(y)[i] = make_float4(value.x, value.y, value.z, value.w);
     }
 }

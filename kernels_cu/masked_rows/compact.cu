@@ -3,9 +3,9 @@
 // computes  y[r] = mask[r] ? sum over f of weights[f] * x[f][r] : 0
 // mapping   thread t of the grid -> row active[t]; the masked rows of y are zero beforehand
 // load active 8 sectors/request
-// load x 10.25 sectors/request
+// load x 10 sectors/request
 // load weights 1 sectors/request
-// store y 10.25 sectors/request
+// store y 10 sectors/request
 // teaches   Compaction is what removes divergence: where 2 rows in 5 are active, 2 warps in 5 are launched.
 //           Lanes are then 2.5 rows apart on average, so a request touches more sectors, of rows that are not
 //           all asked for.

@@ -24,13 +24,13 @@ extern "C" __global__ void shared_stride_padded_pairs(const float2* __restrict__
     __shared__ float2 tile[SIDE][SIDE + 1];
     const long long thread = (blockIdx.x * (long long)SIDE + threadIdx.y) * SIDE + threadIdx.x;
 
-    // Fill the tile row by row, without conflicts.
+    // Fill the tile row by row, without conflicts; by members, or the line table would merge load and store.
     const float2 filled = pairs[thread];
-    tile[threadIdx.y][threadIdx.x] = filled;
+    tile[threadIdx.y][threadIdx.x] = make_float2(filled.x, filled.y);
     __syncthreads();
 
     // Warp c starts at element c; its lanes are `stride` elements apart.
     const unsigned element = (threadIdx.x * stride + threadIdx.y) % (SIDE * SIDE);
     const float2 value = tile[element / SIDE][element % SIDE];
-    y[thread] = value;
+    y[thread] = make_float2(value.x, value.y);
 }
