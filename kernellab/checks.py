@@ -81,12 +81,16 @@ def check_layout(kernel: Kernel, who: str, spec: ArraySpec) -> None:
             f"{who} has shape {spec.shape} and strides {spec.strides}, it must be C-contiguous; "
             "copy it with numpy.ascontiguousarray"
         )
+    if broken := misalignment(kernel, who, spec):
+        raise SpecError(f"{broken}; copy it or take a rung without vector access")
+
+
+def misalignment(kernel: Kernel, who: str, spec: ArraySpec) -> str:
+    """Return how an array breaks the alignment that the kernel needs, or nothing."""
     alignment = kernel.alignment or spec.dtype.itemsize
-    if spec.size and spec.pointer % alignment:
-        raise SpecError(
-            f"{who} starts {spec.pointer % alignment} bytes past a multiple of {alignment}, "
-            f"it must be {alignment}-byte aligned; copy it or take a rung without vector access"
-        )
+    past = spec.pointer % alignment if spec.size else 0
+    rule = f"it must be {alignment}-byte aligned"
+    return f"{who} starts {past} bytes past a multiple of {alignment}, {rule}" if past else ""
 
 
 def scalar(kernel: Kernel, parameter: Parameter, value: Any) -> Scalar:

@@ -95,6 +95,8 @@ class Kernel:
         Whether two runs give the same bits.
     alignment : int
         Bytes to which every operand's pointer must be aligned, 0 for its own item size.
+    fallback : Kernel, optional
+        The rung that `bind` may take instead where an array is not aligned so.
     zeroed : tuple of str
         Outputs that whoever runs fills with zero before each run, outside the timed span.
     constraint : callable, optional
@@ -126,6 +128,7 @@ class Kernel:
     requires: tuple[str, ...] = ()
     deterministic: bool = True
     alignment: int = 0
+    fallback: Kernel | None = None
     zeroed: tuple[str, ...] = ()
     constraint: Callable[[Mapping[str, int]], str] | None = None
     cost: Callable[[Sizes, Arrays], Cost] | None = None

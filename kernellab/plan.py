@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from kernellab import checks
-from kernellab.arrays import ArraySpec
+from kernellab.arrays import ArraySpec, spec_of
 from kernellab.checks import HOPPER, Limits, Scalar
 from kernellab.errors import ArgumentError, SpecError
 from kernellab.kernel import Dim3, Kernel, Language
@@ -97,6 +97,8 @@ class Plan:
         Outputs and temporaries to fill with zero before each run, outside the timed span.
     in_place : tuple of str
         Inputs that the kernel changes: whoever runs passes a fresh copy each time.
+    notes : tuple of str
+        What was done otherwise than asked, such as a fallback to another rung.
     """
 
     kernel: Kernel
@@ -109,6 +111,7 @@ class Plan:
     temporaries: Mapping[str, ArraySpec] = field(default_factory=dict)
     zeroed: tuple[str, ...] = ()
     in_place: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def fresh_inputs(self) -> dict[str, Any]:
         """Return the inputs, those that the kernel changes as copies of their own."""
@@ -140,6 +143,7 @@ def bind(
     *,
     out: Mapping[str, Any] | None = None,
     limits: Limits = HOPPER,
+    fall_back: bool = False,
     **parameters: Any,
 ) -> Plan:
     """Bind arrays to a kernel: check everything, work out sizes, geometry and arguments.
@@ -155,6 +159,9 @@ def bind(
         Outputs to write in place.
     limits : Limits
         The device's shared-memory limits.
+    fall_back : bool
+        Take the kernel's fallback where an array is not aligned as the kernel needs it, and say so in the
+        plan's notes, instead of refusing.
     **parameters : int or float
         Run-time scalars that differ from their defaults.
 
@@ -179,6 +186,13 @@ def bind(
     ((32, 1, 1), (32, 32, 1), (1000, 3))
     """
     arrays = checks.named_inputs(kernel, inputs)
+    if (
+        fall_back
+        and kernel.fallback is not None
+        and (why := _misalignment(kernel, {**arrays, **(out or {})}))
+    ):
+        plan = bind(kernel.fallback, inputs, out=out, limits=limits, **parameters)
+        return replace(plan, notes=(f"{why}; {kernel.fallback.id} ran instead",))
     sizes: dict[str, int] = {}
     for operand in kernel.inputs:
         checks.check_array(kernel, operand, arrays[operand.name], sizes)
@@ -200,6 +214,14 @@ def bind(
     return Plan(
         kernel, steps, arrays, outputs, given, sizes, scalars, zeroed=kernel.zeroed, in_place=in_place
     )
+
+
+def _misalignment(kernel: Kernel, arrays: Mapping[str, Any]) -> str:
+    found = (
+        checks.misalignment(kernel, f"{kernel.id}: {name}", spec_of(array, name))
+        for name, array in arrays.items()
+    )
+    return next((broken for broken in found if broken), "")
 
 
 def _output_specs(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, ArraySpec]:

@@ -266,6 +266,19 @@ def test_vector_rungs_refuse_a_misaligned_pointer(offset):
     bind(kernel("copy/float4"), {"x": fake(64, pointer=4096)})
 
 
+def test_fallback_takes_another_rung_and_says_so():
+    plan = bind(kernel("copy/float4"), {"x": fake(64, pointer=4100)}, fall_back=True)
+    assert plan.steps[0].kernel.id == plan.kernel.id == "copy/scalar"
+    why = "copy/float4: x starts 4 bytes past a multiple of 16, it must be 16-byte aligned"
+    assert plan.notes == (f"{why}; copy/scalar ran instead",)
+    out = {"y": fake(64, pointer=8200)}
+    assert bind(kernel("copy/float4"), {"x": fake(64)}, out=out, fall_back=True).kernel.id == "copy/scalar"
+    aligned = bind(kernel("copy/float4"), {"x": fake(64, pointer=4096)}, fall_back=True)
+    assert (aligned.kernel.id, aligned.notes) == ("copy/float4", ())
+    with pytest.raises(SpecError, match="it must be 16-byte aligned"):
+        bind(kernel("shared_stride/quads"), {"quads": fake(1, 32, 128, pointer=4)}, fall_back=True)
+
+
 def test_misaligned_elements_are_refused():
     with pytest.raises(SpecError, match=r"^copy/scalar: x starts 2 bytes past a multiple of 4"):
         bind(kernel("copy/scalar"), {"x": fake(64, pointer=4098)})

@@ -210,9 +210,11 @@ ROWS = Geometry(
     block=(256,), grid=lambda at: (covering(covering(at["n"], at["stride"]), at["threads"]), at["stride"])
 )
 
+SCALAR = Kernel(PROBLEM, "scalar", ("x", "y", "n"), EACH, scalar)
+
 LADDER = (
-    Kernel(PROBLEM, "scalar", ("x", "y", "n"), EACH, scalar),
-    Kernel(PROBLEM, "float4", ("x", "y", "n"), FOURS, float4, alignment=16),
+    SCALAR,
+    Kernel(PROBLEM, "float4", ("x", "y", "n"), FOURS, float4, alignment=16, fallback=SCALAR),
     Kernel(PROBLEM, "strided", ("x", "y", "n", "stride"), ROWS, strided),
     Kernel(PROBLEM, "offset", ("x", "y", "n", "offset"), EACH, offset),
     Kernel(PROBLEM, "take", ("table", "index", "y", "length", "n"), EACH, take),

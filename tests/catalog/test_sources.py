@@ -125,6 +125,35 @@ def test_compiles_with_its_entry_and_no_float64(rung, language, binary_of):
     assert f64_arithmetic(binary.ptx, entry) == ()
 
 
+def narrow_products(ptx):
+    """32-bit products of the block index in PTX: what wraps at 2**32 elements."""
+    narrow, found = {"%ctaid.x", "%ctaid.y", "%ctaid.z"}, []
+    for line in ptx.splitlines():
+        opcode, _, operands = line.strip().rstrip(";").partition(" ")
+        target, *sources = [operand.strip() for operand in operands.split(",")]
+        if not narrow & set(sources):
+            continue
+        if re.match(r"(mul|mad)\.lo\.[su]32$", opcode):
+            found.append(line.strip())
+        if re.match(r"(mov|add|sub|shl)\.[bsu]32$", opcode):
+            narrow.add(target)
+    return found
+
+
+@each_rung
+@each_language
+def test_index_products_are_wide_in_ptx(rung, language, binary_of):
+    binary = binary_of(rung, language)
+    body = binary.ptx.partition(f".entry {binary.names[rung.entry]}(")[2].partition("\n}")[0]
+    assert "%ctaid" in body
+    assert narrow_products(body) == []
+
+
+def test_the_lint_sees_a_narrow_product():
+    assert narrow_products("mov.u32 %r1, %ctaid.x;\nmad.lo.s32 %r4, %r1, %r2, %r3;")
+    assert not narrow_products("mov.u32 %r1, %ctaid.x;\nmul.wide.u32 %rd1, %r1, %r2;")
+
+
 @pytest.mark.parametrize("problem", catalog.PROBLEMS)
 @each_language
 def test_a_problem_is_one_cubin(problem, language, binary_of):
