@@ -4,46 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from catalog_runs import plan_of, run
 
 from kernellab import catalog
 from kernellab.errors import ExecutionError
 from kernellab.header import agrees, measured
 from kernellab.kernel import LANGUAGES
-from kernellab.plan import bind
 from kernellab.trace import run_binary
 from kernellab.verify import poisoned, verify
 
 each_rung = pytest.mark.parametrize("rung", catalog.kernels(), ids=lambda rung: rung.id)
 each_language = pytest.mark.parametrize("language", LANGUAGES)
-MAY_DIFFER = {"relu/branch"}
-
-
-def plan_of(rung, case):
-    taken = {parameter.name for parameter in rung.parameters}
-    parameters = {name: value for name, value in case.parameters.items() if name in taken}
-    return bind(rung, rung.problem.inputs(case), **parameters)
-
-
-def run(plan, binary, language, **options):
-    """Run a plan; return its outputs and its traces."""
-    outputs = {name: poisoned(spec.shape, spec.dtype) for name, spec in plan.outputs.items()}
-    for name in plan.zeroed:
-        outputs[name][...] = 0
-    buffers = {**plan.fresh_inputs(), **outputs}
-    traces = [
-        run_binary(
-            binary,
-            binary.names[step.kernel.entry],
-            step.grid,
-            step.block,
-            step.values(buffers, language),
-            name=step.kernel.id,
-            shared_mem=step.shared_mem,
-            **options,
-        )
-        for step in plan.steps
-    ]
-    return outputs, traces
 
 
 @each_rung

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from catalog_runs import plan_of, run
 
 from kernellab.catalog import kernel
 from kernellab.compile import compile_cuda, compile_numba
 from kernellab.errors import ExecutionError
 from kernellab.verify import verify
-from tests.catalog.test_emulated import plan_of, run
 
 
 @pytest.fixture
