@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from opcodes_exact import call, check_integers, integers
+
+from kernellab.emulator.opcodes import semantics
 
 WORD = integers(32, False)
 AMOUNTS = [0, 1, 5, 15, 16, 31, 32, 33, 40, 63, 64, 65, 255, 256, 0x80000000, 0xFFFFFFFF]
@@ -74,10 +77,6 @@ def test_shifts_clamp(bits):
 
 
 def test_shift_by_an_immediate_clamps():
-    import numpy as np
-
-    from kernellab.emulator.opcodes import semantics
-
     a = np.array([[1, 0x80000000]], np.uint32)
     assert semantics("shl.b32").compute(a, np.uint32(32)).tolist() == [[0, 0]]
     assert semantics("shl.b32").compute(a, np.uint32(4)).tolist() == [[16, 0]]
@@ -98,6 +97,15 @@ def test_funnel_shifts():
         for direction in "lr":
             by_wrap = call(f"shf.{direction}.wrap.b32", [a], [b], [c])[0]
             assert by_wrap == call(f"shf.{direction}.clamp.b32", [a], [b], [wrapped])[0]
+
+
+@pytest.mark.parametrize("form", ["l.clamp", "l.wrap", "r.clamp", "r.wrap"])
+def test_funnel_shift_by_an_immediate_is_the_same(form):
+    a, b = np.array([[0x11223344, 1]], np.uint32), np.array([[0xAABBCCDD, 2]], np.uint32)
+    compute = semantics(f"shf.{form}.b32").compute
+    for n in AMOUNTS:
+        amounts = np.full_like(a, n)
+        np.testing.assert_array_equal(compute(a, b, np.uint32(n)), compute(a, b, amounts), f"{form} by {n}")
 
 
 @pytest.mark.parametrize("bits", [32, 64])
@@ -172,7 +180,12 @@ def test_prmt():
         return sum(byte_of(a, b, c >> 4 * i & 15) << 8 * i for i in range(4))
 
     selectors = [0x3210, 0x5410, 0x7632, 0x0123, 0xFEDC, 0x89AB, 0x4444, 0xFFFF7654]
-    check_integers("prmt.b32", reference, [0x11FF8044, 0xA1B2C3D4], [0x55667788, 0x80F00F01], selectors)
+    words = [0x11FF8044, 0xA1B2C3D4], [0x55667788, 0x80F00F01]
+    check_integers("prmt.b32", reference, *words, selectors)
+    a, b = (np.array([w], np.uint32) for w in words)
+    for c in selectors:
+        immediate = semantics("prmt.b32").compute(a, b, np.uint32(c))
+        assert immediate.tolist() == [[reference(x, y, c) for x, y in zip(*words, strict=True)]], hex(c)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import platform
+import subprocess
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -307,3 +310,21 @@ def test_approximate_edges():
     gross = call("rcp.approx.ftz.f64", [3.0])
     assert gross.view(np.uint64)[0] & 0xFFFFFFFF == 0
     assert gross[0] == pytest.approx(1 / 3, rel=2.0**-20)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="about glibc's allocator")
+def test_temporaries_do_not_fault_in_their_pages_each_time():
+    text = """
+import resource
+import numpy as np
+from kernellab.emulator.opcodes import semantics
+x = np.ones((512, 32), np.float32)
+compute = semantics("fma.rn.f32").compute
+for i in range(30):
+    if i == 10:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    compute(x, x, x)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / 20)
+"""
+    faults = float(subprocess.run([sys.executable, "-c", text], check=True, capture_output=True).stdout)
+    assert faults < 5

@@ -123,6 +123,14 @@ def shr(m: Modifiers) -> Semantics:
     return Semantics((dtype, U32), (dtype,), compute)
 
 
+def funnel(a: Array, b: Array, n: int, is_left: bool) -> Array:
+    """`shf` by an amount known beforehand, from 0 to 32."""
+    up = n if is_left else 32 - n
+    if up in (0, 32):
+        return (a if up else b).copy()
+    return (b << np.uint32(up)) | (a >> np.uint32(32 - up))
+
+
 @opcode("shf", "b32")
 def shf(m: Modifiers) -> Semantics:
     """Funnel shift of b:a (b is the upper word); .l keeps the upper word, .r the lower one."""
@@ -130,6 +138,8 @@ def shf(m: Modifiers) -> Semantics:
     half = np.uint64(32)
 
     def compute(a: Array, b: Array, c: Array) -> Array:
+        if c.ndim == 0:
+            return funnel(a, b, min(int(c), 32) if is_clamped else int(c) & 31, is_left)
         n = np.minimum(c, np.uint32(32)) if is_clamped else c & np.uint32(31)
         both = (b.astype(U64) << half) | a
         return ((both << n.astype(U64)) >> half if is_left else both >> n.astype(U64)).astype(U32)

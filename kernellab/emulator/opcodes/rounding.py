@@ -232,8 +232,8 @@ def fma_f64(a: Array, b: Array, c: Array) -> Array:
     """Compute a * b + c in float64 with one rounding.
 
     With the exact errors of product and sum, a * b + c = s + (e + low). Adding the rounded t = e + low to s
-    is right unless s + t is exactly a tie, which the error of t breaks. Lanes near the ends of the range, where
-    the errors are not exact, go through exact arithmetic one by one.
+    is right unless s + t is exactly a tie, which the error of t breaks. Lanes near the ends of the range,
+    where the errors are not exact, go through exact arithmetic one by one.
     """
     p, low = two_product(a, b)
     s, e = two_sum(p, c)
