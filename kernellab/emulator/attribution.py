@@ -7,6 +7,7 @@ machine is to count it. SASS is never executed.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from kernellab.emulator.attribution_ptx import (
     is_branch,
     read_registers,
     registers,
+    sources,
 )
 from kernellab.emulator.attribution_sass import Copy, Line, Sass, by_line
 from kernellab.emulator.ptx import Function, Vector
@@ -156,10 +158,11 @@ def _spills(
     function: Function, blocks: Blocks, asked: Sequence[PTXAccess], lines: Mapping[int, Line]
 ) -> Iterator[Spill]:
     expected = {(a.line, a.kind) for a in asked if a.space in ("local", "generic")}
+    starts = [instruction.line for instruction in function.body]
     for number, line in sorted(lines.items()):
         for copy in line.memory:
             if copy.space == "local" and (number, copy.kind) not in expected:
-                place = max((i.index for i in function.body if i.line <= number), default=0)
+                place = max(bisect_right(starts, number) - 1, 0)
                 block = blocks.of[place]
                 if copy.is_joined and block + 1 < len(blocks.starts):
                     place = blocks.starts[block + 1]
@@ -181,6 +184,7 @@ class _Decisions:
         self.wide: dict[int, int] = {}
         self.orphans: list[PTXAccess] = []
         self.elected: set[str] = set()
+        self.read = read_registers(function)
 
     def decide(self) -> dict[int, Access]:
         """Return the Access of each instruction that counts."""
@@ -234,8 +238,9 @@ class _Decisions:
         result = self.function.body[access.index].operands[0]
         if access.kind != "load" or not isinstance(result, Vector):
             return list(range(access.count))
-        read = read_registers(self.function)
-        return [i for i, each in enumerate(result.elements) if any(name in read for name in registers(each))]
+        return [
+            i for i, each in enumerate(result.elements) if any(name in self.read for name in registers(each))
+        ]
 
     # -- neighbours that became one
     def _merge(self) -> None:
@@ -273,13 +278,24 @@ class _Decisions:
             and other.kind == access.kind
             and self.copies[other.index]
         ]
-        if access.kind == "load" and not access.is_volatile:
-            return all(
-                self.blocks.dominates(other.block, access.block)
-                or self.blocks.dominates(access.block, other.block)
-                for other in same
-            )
-        return any(other.block == access.block and other.width >= access.width for other in same)
+        if access.kind != "load" or access.is_volatile:
+            return any(other.block == access.block and other.width >= access.width for other in same)
+        if not same:
+            return not self._is_used(access)
+        return all(
+            self.blocks.dominates(other.block, access.block)
+            or self.blocks.dominates(access.block, other.block)
+            for other in same
+        )
+
+    def _is_used(self, access: PTXAccess) -> bool:
+        """Say whether an instruction that SASS has reads what the load gives."""
+        given = set(registers(self.function.body[access.index].operands[0]))
+        return any(
+            not given.isdisjoint(sources(instruction))
+            for instruction in self.function.body
+            if instruction.line in self.lines and instruction.index != access.index
+        )
 
     def _is_block_alive(self, block: int) -> bool:
         body = self.function.body

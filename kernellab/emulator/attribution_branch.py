@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 
 from kernellab.emulator.attribution_ptx import Blocks, branch_targets, is_branch
@@ -53,10 +54,10 @@ def _is_late(opcode: str) -> bool:
 
 def _owner(function: Function, blocks: Blocks, line: int) -> Instruction | None:
     """Return the branch that ends the block of the instruction at or before `line`."""
-    before = [instruction for instruction in function.body if instruction.line <= line]
-    if not before:
+    place = bisect_right(function.body, line, key=lambda instruction: instruction.line) - 1
+    if place < 0:
         return None
-    last = blocks.last(blocks.of[before[-1].index])
+    last = blocks.last(blocks.of[place])
     return last if is_branch(last) else None
 
 

@@ -161,16 +161,18 @@ def registers(operand: Operand) -> Iterator[str]:
             yield from registers(second)
 
 
+def sources(instruction: Instruction) -> frozenset[str]:
+    """Name the registers that an instruction reads."""
+    has_result = not instruction.opcode.startswith(("st", "red", "bra", "bar", "call"))
+    names = {name for each in instruction.operands[1 if has_result else 0 :] for name in registers(each)}
+    if instruction.guard:
+        names.add(instruction.guard.register)
+    return frozenset(names)
+
+
 def read_registers(function: Function) -> frozenset[str]:
     """Name every register that some instruction reads."""
-    names: set[str] = set()
-    for instruction in function.body:
-        if instruction.guard:
-            names.add(instruction.guard.register)
-        has_result = not instruction.opcode.startswith(("st", "red", "bra", "bar", "call"))
-        for operand in instruction.operands[1 if has_result else 0 :]:
-            names.update(registers(operand))
-    return frozenset(names)
+    return frozenset().union(*map(sources, function.body))
 
 
 class Addresses:

@@ -71,6 +71,14 @@ def test_a_removed_access_counts_nothing_and_an_unrolled_one_once():
     assert found.is_exact
 
 
+def test_a_load_without_copy_whose_value_is_used_is_doubted():
+    function = _function("ld.global.f32 %f1, [%rd1];\nadd.f32 %f2, %f1, %f1;\nst.global.f32 [%rd2], %f2;")
+    found = attribute(function, _sass("3 FADD R1, R2, R2", "4 STG.E [R4.64], R1"))
+    assert _by_line(function, found) == {2: Access(4, is_approximate=True), 4: Access(4)}
+    assert found.mapped == 0.5
+    assert "PTX lines 2 " in found.notes[0]
+
+
 LOADS = """ld.shared.f32 %f1, [%r1+12];
 ld.shared.f32 %f2, [%r1+4];
 ld.shared.f32 %f3, [%r1];
