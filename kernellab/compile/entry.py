@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 
 from kernellab.compile import ptx_text
 from kernellab.compile.binary import Binary
@@ -30,7 +31,7 @@ def find_entry(binary: Binary, name: str | None = None) -> str:
     SpecError
         There is no such kernel, or several; the message lists the names.
     """
-    present = [demangle(entry) or entry for entry in ptx_text.entries(binary.ptx)]
+    present = _readable(binary)
     if name is None:
         if len(set(binary.names.values())) == 1:
             return next(iter(binary.names.values()))
@@ -42,13 +43,22 @@ def find_entry(binary: Binary, name: str | None = None) -> str:
     }
     if name in templates:
         raise SpecError(f"kernel {name!r} is a template; ask for an instance such as '{name}<float>'")
-    if sum(each.partition("<")[0].split("::")[-1] == name for each in present) > 1:
+    if sum(re.split("[<(]", each)[0].strip().split("::")[-1] == name for each in present) > 1:
         raise SpecError(
             f"kernel {name!r} is not one but several: {_listing(present)}; name one by its PTX entry"
         )
     close = difflib.get_close_matches(name, present, 1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     raise SpecError(f"there is no kernel {name!r}: the {binary.language} text has {_listing(present)}{hint}")
+
+
+def _readable(binary: Binary) -> list[str]:
+    """The kernels as a user would write them; overloads by their PTX entry as well."""
+    entries = ptx_text.entries(binary.ptx)
+    names = [demangle(entry) or entry for entry in entries]
+    return [
+        name if names.count(name) == 1 else f"{name} ({entry})" for name, entry in zip(names, entries, strict=True)
+    ]
 
 
 def _listing(names: list[str]) -> str:

@@ -122,7 +122,8 @@ def _dtype_of(name: Any) -> np.dtype[Any]:
         import ml_dtypes
 
         name = ml_dtypes.bfloat16
-    return np.dtype({"boolean": "bool"}.get(name, name))
+    found: np.dtype[Any] = np.dtype({"boolean": "bool"}.get(name, name))
+    return found
 
 
 def numba_types(arguments: Sequence[Any]) -> tuple[ArgumentType, ...]:

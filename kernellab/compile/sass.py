@@ -92,7 +92,8 @@ def parse(listing: str) -> dict[str, tuple[SassInstruction, ...]]:
 
     Examples
     --------
-    >>> code = parse('.type k,@function\n//## File ".nv_debug_ptx_txt", line 7\n/*0010*/ @!P0 LDG.E R0, [R2] ;')
+    >>> listing = '.type k,@function\n//## File ".nv_debug_ptx_txt", line 7\n/*0010*/ @!P0 LDG.E R0, [R2] ;'
+    >>> code = parse(listing)
     >>> code["k"][0].opcode, code["k"][0].predicate, code["k"][0].ptx_line
     ('LDG.E', '!P0', 7)
     """

@@ -120,7 +120,7 @@ def require_nvdisasm() -> Path:
     found = toolchain().nvdisasm
     if found is None:
         raise UnavailableError(
-            f"nvdisasm is not here, so there is no SASS: pip install nvidia-cuda-nvdisasm brings it"
+            "nvdisasm is not here, so there is no SASS: pip install nvidia-cuda-nvdisasm brings it"
         )
     return found
 
