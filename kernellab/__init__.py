@@ -1,4 +1,112 @@
-"""A laboratory for CUDA kernels in Python, without PyTorch."""
+"""A laboratory for CUDA kernels in Python, without PyTorch.
 
-from kernellab.trace import Trace, trace
-__all__ = ["Trace", "trace"]
+Public names are loaded when first used: importing this loads no compiler, touches no device and no disk.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kernellab.api import apply, copy, relu, take, transpose
+    from kernellab.comparison import Comparison, compare
+    from kernellab.devices import device
+    from kernellab.devices.emulated import EmulatedDevice
+    from kernellab.errors import (
+        ArgumentError,
+        CompileError,
+        ExecutionError,
+        LabError,
+        MismatchError,
+        SpecError,
+        UnavailableError,
+        UnsupportedPTXError,
+    )
+    from kernellab.kernel import Kernel
+    from kernellab.measurement import measure
+    from kernellab.problem import Case, Problem
+    from kernellab.record import Reading, Record
+    from kernellab.trace import Trace, trace
+
+_HOMES = {
+    "ArgumentError": "errors",
+    "Case": "problem",
+    "Comparison": "comparison",
+    "CompileError": "errors",
+    "EmulatedDevice": "devices.emulated",
+    "ExecutionError": "errors",
+    "Kernel": "kernel",
+    "LabError": "errors",
+    "MismatchError": "errors",
+    "Problem": "problem",
+    "Reading": "record",
+    "Record": "record",
+    "SpecError": "errors",
+    "Trace": "trace",
+    "UnavailableError": "errors",
+    "UnsupportedPTXError": "errors",
+    "apply": "api",
+    "compare": "comparison",
+    "copy": "api",
+    "device": "devices",
+    "measure": "measurement",
+    "relu": "api",
+    "take": "api",
+    "trace": "trace",
+    "transpose": "api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*_HOMES, *(name for name in globals() if name.startswith("__"))})
+
+
+class _Package(ModuleType):
+    """Keeps public names public: importing the module `kernellab.trace` must not hide the function `trace`."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _HOMES and isinstance(value, ModuleType):
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
+
+__all__ = [
+    "ArgumentError",
+    "Case",
+    "Comparison",
+    "CompileError",
+    "EmulatedDevice",
+    "ExecutionError",
+    "Kernel",
+    "LabError",
+    "MismatchError",
+    "Problem",
+    "Reading",
+    "Record",
+    "SpecError",
+    "Trace",
+    "UnavailableError",
+    "UnsupportedPTXError",
+    "apply",
+    "compare",
+    "copy",
+    "device",
+    "measure",
+    "relu",
+    "take",
+    "trace",
+    "transpose",
+]

@@ -1,0 +1,277 @@
+"""The clock: how long work takes on a device, and when to stop measuring.
+
+Work is queued behind a closed gate and timed by the device's own events, so that the host's launch latency
+is outside. Cold is the default: every sample runs on another set of buffers, and what the last one left in
+the L2 is evicted. The loop here knows no CUDA: a `Stopwatch` does, so that it can be tested on a fake one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from kernellab.errors import SpecError, UnavailableError
+
+Mode = Literal["cold", "hot", "graph"]
+MODES: tuple[Mode, ...] = ("cold", "hot", "graph")
+Call = Callable[[], object]
+
+
+class Stopwatch(Protocol):
+    """What a device gives the clock."""
+
+    def now(self) -> float:
+        """Seconds on the host."""
+
+    def close_gate(self) -> None:
+        """Hold what is queued from now on."""
+
+    def open_gate(self) -> bool:
+        """Let it run; False if the gate had opened by itself, because the host was too slow."""
+
+    def mark(self) -> Any:
+        """Queue an event."""
+
+    def seconds(self, start: Any, stop: Any) -> float:
+        """Device time between two events that have passed."""
+
+    def wait(self) -> None:
+        """Wait for everything queued."""
+
+    def evict(self) -> None:
+        """Queue reads that push everything else out of the L2; nothing is left dirty."""
+
+    def clock_hz(self) -> float | None:
+        """The SM clock now, None when unknown."""
+
+    def highest_clock_hz(self) -> float | None:
+        """The SM clock that the device may reach."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When to stop.
+
+    Attributes
+    ----------
+    precision : float
+        Relative half-width of the median's 95 % confidence interval that is good enough.
+    minimum, maximum : int
+        Samples to take at least and at most.
+    budget : float
+        Seconds of host time, after which the minimum is enough.
+    queue : int
+        Samples held behind one gate.
+    """
+
+    precision: float = 0.005
+    minimum: int = 15
+    maximum: int = 400
+    budget: float = 1.0
+    queue: int = 24
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Samples of one piece of work.
+
+    Attributes
+    ----------
+    mode : str
+        ``cold``, ``hot`` or ``graph``.
+    samples : tuple of float
+        Seconds, in the order taken.
+    clock_hz : tuple of float
+        SM clock at the end of each gate.
+    is_throttled : bool
+        The clock fell under 90 % of the highest during the run.
+    notes : tuple of str
+    """
+
+    mode: Mode
+    samples: tuple[float, ...]
+    clock_hz: tuple[float, ...] = ()
+    is_throttled: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """The median."""
+        return float(np.median(self.samples)) if self.samples else math.nan
+
+    @property
+    def quartiles(self) -> tuple[float, float]:
+        """First and third quartile; not a number below three samples."""
+        if len(self.samples) < 3:
+            return math.nan, math.nan
+        low, high = np.quantile(self.samples, (0.25, 0.75))
+        return float(low), float(high)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % confidence interval of the median, by ranks; not a number below six samples."""
+        return median_interval(self.samples)
+
+
+def median_interval(samples: Sequence[float]) -> tuple[float, float]:
+    """Return the distribution-free 95 % confidence interval of a median.
+
+    Examples
+    --------
+    >>> median_interval(range(1, 101))
+    (40.0, 61.0)
+    """
+    n = len(samples)
+    if n < 6:
+        return math.nan, math.nan
+    ordered = np.sort(np.asarray(samples, np.float64))
+    half = 1.96 * math.sqrt(n) / 2
+    low, high = max(math.floor(n / 2 - half), 0), min(math.ceil(n / 2 + half), n - 1)
+    return float(ordered[low]), float(ordered[high])
+
+
+def is_settled(samples: Sequence[float], rule: Rule) -> bool:
+    """Say whether a median is known well enough."""
+    if len(samples) < rule.minimum:
+        return False
+    low, high = median_interval(samples)
+    middle = float(np.median(samples))
+    return bool(high - low <= 2 * rule.precision * middle)
+
+
+def time_calls(
+    stopwatch: Stopwatch,
+    works: Mapping[str, Sequence[Call]],
+    *,
+    mode: Mode = "cold",
+    rule: Rule = Rule(),
+    needs_eviction: bool = True,
+    repeats: int = 1,
+    before: Mapping[str, Call] | None = None,
+) -> dict[str, Timing]:
+    """Time pieces of work against each other, interleaved.
+
+    Parameters
+    ----------
+    stopwatch : Stopwatch
+    works : mapping of str to sequence of callables
+        For each piece of work one callable a set of buffers; each queues the same work.
+    mode : {"cold", "hot", "graph"}
+        Cold takes the sets in turn; hot uses the first one only. A graph's callable replays it.
+    rule : Rule
+    needs_eviction : bool
+        In cold mode: evict the L2 before every sample, as the sets together do not fill it twice.
+    repeats : int
+        How often a callable does the work; a sample is divided by it.
+    before : mapping, optional
+        Queued before each sample and not timed, such as zeroing an accumulator.
+
+    Returns
+    -------
+    dict of str to Timing
+
+    Raises
+    ------
+    SpecError
+        For an unknown mode.
+    UnavailableError
+        If the gate never holds: the work waits for the device by itself.
+    """
+    if mode not in MODES:
+        raise SpecError(f"clock: mode is {mode!r}, it must be one of {', '.join(MODES)}")
+    for name, calls in works.items():
+        for call in calls[: 1 if mode != "cold" else None]:  # load modules, compile, fill pools: not timed
+            if before and name in before:
+                before[name]()
+            call()
+    stopwatch.wait()
+    samples: dict[str, list[float]] = {name: [] for name in works}
+    clocks: list[float] = []
+    start = stopwatch.now()
+    failures, round_number, queue = 0, 0, rule.queue
+    while True:
+        marks = _queue_round(stopwatch, works, mode, round_number, queue, needs_eviction, before)
+        if marks is None:
+            failures += 1
+            queue = max(1, queue // 4)
+            if failures > 6:
+                raise UnavailableError(
+                    "clock: the gate opened by itself every time, so the work waits for the device; "
+                    "take the synchronisation out of it"
+                )
+            continue
+        round_number += queue
+        for name, first, second in marks:
+            samples[name].append(stopwatch.seconds(first, second) / repeats)
+        clock = stopwatch.clock_hz()
+        if clock is not None:
+            clocks.append(clock)
+        count = min(map(len, samples.values()))
+        if all(is_settled(values, rule) for values in samples.values()) or count >= rule.maximum:
+            break
+        if stopwatch.now() - start > rule.budget and count >= rule.minimum:
+            break
+    highest = stopwatch.highest_clock_hz()
+    is_throttled = highest is not None and any(clock < 0.9 * highest for clock in clocks)
+    notes = ("throttled: the SM clock fell under 90 % of its highest",) if is_throttled else ()
+    return {
+        name: Timing(mode, tuple(values), tuple(clocks), is_throttled, notes)
+        for name, values in samples.items()
+    }
+
+
+def _queue_round(
+    stopwatch: Stopwatch, works: Mapping[str, Sequence[Call]], mode: Mode, first: int, queue: int,
+    needs_eviction: bool, before: Mapping[str, Call] | None,
+) -> list[tuple[str, Any, Any]] | None:  # fmt: skip
+    """Queue samples of every piece of work behind one gate; None when the gate did not hold."""
+    marks: list[tuple[str, Any, Any]] = []
+    stopwatch.close_gate()
+    names = list(works)
+    for i in range(first, first + queue):
+        for name in names if i % 2 == 0 else reversed(names):
+            calls = works[name]
+            if before and name in before:
+                before[name]()
+            if mode == "cold" and needs_eviction:
+                stopwatch.evict()
+            start = stopwatch.mark()
+            calls[i % len(calls) if mode == "cold" else 0]()
+            marks.append((name, start, stopwatch.mark()))
+    has_held = stopwatch.open_gate()
+    stopwatch.wait()
+    return marks if has_held else None
+
+
+def is_slower(first: Sequence[float], second: Sequence[float], least: float = 0.01) -> float:
+    """Compare interleaved samples pair by pair.
+
+    Parameters
+    ----------
+    first, second : sequence of float
+        Samples taken alternately.
+    least : float
+        Relative difference below which two are called equal.
+
+    Returns
+    -------
+    float
+        The median ratio second / first where it differs from 1 by more than `least` and its confidence
+        interval excludes 1; else exactly 1.0.
+
+    Examples
+    --------
+    >>> is_slower([1.0, 1.1, 0.9] * 10, [1.0, 1.1, 0.9] * 10)
+    1.0
+    """
+    count = min(len(first), len(second))
+    ratios = np.asarray(second[:count], np.float64) / np.asarray(first[:count], np.float64)
+    low, high = median_interval(ratios.tolist())
+    middle = float(np.median(ratios))
+    if math.isnan(low) or low <= 1.0 <= high or abs(middle - 1) <= least:
+        return 1.0
+    return middle

@@ -1,0 +1,145 @@
+"""The stopwatch of a real GPU: CUDA events behind a gate kernel, through CuPy."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+GATE_SECONDS = 2.0
+"""After which the gate opens by itself, so that work which waits for the device does not hang."""
+
+_SOURCE = r"""
+extern "C" __global__ void kernellab_gate(volatile int* flag, int* opened_alone, long long nanoseconds) {
+    long long start, now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
+    while (*flag == 0) {
+        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+        if (now - start > nanoseconds) { *opened_alone = 1; return; }
+        __nanosleep(200);
+    }
+}
+extern "C" __global__ void kernellab_evict(const uint4* __restrict__ data, long long count, unsigned* never) {
+    unsigned sum = 0;
+    long long step = (long long)gridDim.x * blockDim.x;
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
+        uint4 v = data[i];
+        sum |= v.x | v.y | v.z | v.w;
+    }
+    if (sum == 1u) *never = sum;
+}
+extern "C" __global__ void kernellab_spin(long long nanoseconds) {
+    long long start, now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
+    do { asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)); } while (now - start < nanoseconds);
+}
+"""
+
+
+class CudaStopwatch:
+    """Times what is queued on CuPy's current stream of the current device."""
+
+    def __init__(self) -> None:
+        import cupy
+
+        self.cupy = cupy
+        self.stream = cupy.cuda.get_current_stream()
+        self.device = cupy.cuda.Device()
+        module = cupy.RawModule(code=_SOURCE)
+        self._gate = module.get_function("kernellab_gate")
+        self._evict = module.get_function("kernellab_evict")
+        self._spin = module.get_function("kernellab_spin")
+        self._memory = cupy.cuda.alloc_pinned_memory(8)
+        self._flags = np.frombuffer(self._memory, np.int32, 2)
+        self._flags[:] = 1
+        properties = cupy.cuda.runtime.getDeviceProperties(self.device.id)
+        self.l2_bytes = int(properties["l2CacheSize"])
+        self.processors = int(properties["multiProcessorCount"])
+        self._evictor: Any = None
+        self._never = cupy.zeros(1, np.uint32)
+        self._nvml = _Nvml(self.device.id)
+
+    def now(self) -> float:
+        """Seconds on the host."""
+        return time.perf_counter()
+
+    def close_gate(self) -> None:
+        """Hold what is queued from now on; the kernels of this class are loaded before."""
+        self._flags[:] = 0
+        pointer = np.uintp(self._memory.ptr)
+        nanoseconds = np.int64(GATE_SECONDS * 1e9)
+        self._gate((1,), (1,), (pointer, np.uintp(self._memory.ptr + 4), nanoseconds))
+
+    def open_gate(self) -> bool:
+        """Let it run; False if it had opened by itself."""
+        has_held = bool(self._flags[1] == 0)
+        self._flags[0] = 1
+        return has_held
+
+    def mark(self) -> Any:
+        """Queue an event."""
+        event = self.cupy.cuda.Event()
+        event.record(self.stream)
+        return event
+
+    def seconds(self, start: Any, stop: Any) -> float:
+        """Device time between two events."""
+        return float(self.cupy.cuda.get_elapsed_time(start, stop)) * 1e-3
+
+    def wait(self) -> None:
+        """Wait for the stream."""
+        self.stream.synchronize()
+
+    def evict(self) -> None:
+        """Read a buffer of twice the L2."""
+        if self._evictor is None:
+            self._evictor = self.cupy.zeros(2 * self.l2_bytes // 16 * 4, np.uint32)
+        count = np.int64(self._evictor.size // 4)
+        self._evict((4 * self.processors,), (512,), (self._evictor, count, self._never))
+
+    def prepare(self) -> None:
+        """Run each of the clock's own kernels once, so that none is loaded behind a closed gate."""
+        self.evict()
+        self.spin(1e-6)
+        self.close_gate()
+        self.open_gate()
+        self.wait()
+
+    def spin(self, seconds: float) -> None:
+        """Queue a kernel that lasts a known time."""
+        self._spin((1,), (1,), (np.int64(seconds * 1e9),))
+
+    def clock_hz(self) -> float | None:
+        """The SM clock now."""
+        return self._nvml.clock_hz(is_highest=False)
+
+    def highest_clock_hz(self) -> float | None:
+        """The SM clock that the device may reach."""
+        return self._nvml.clock_hz(is_highest=True)
+
+
+class _Nvml:
+    """SM clocks through NVML, loaded as a plain library; None where it is not there."""
+
+    def __init__(self, device: int) -> None:
+        import ctypes
+
+        self._library: Any = None
+        self._handle = ctypes.c_void_p()
+        try:
+            library = ctypes.CDLL("libnvidia-ml.so.1")
+            if library.nvmlInit_v2() == 0:
+                found = library.nvmlDeviceGetHandleByIndex_v2(device, ctypes.byref(self._handle))
+                self._library = library if found == 0 else None
+        except OSError:
+            self._library = None
+
+    def clock_hz(self, *, is_highest: bool) -> float | None:
+        import ctypes
+
+        if self._library is None:
+            return None
+        value = ctypes.c_uint()
+        read = self._library.nvmlDeviceGetMaxClockInfo if is_highest else self._library.nvmlDeviceGetClockInfo
+        return value.value * 1e6 if read(self._handle, 1, ctypes.byref(value)) == 0 else None

@@ -1,0 +1,156 @@
+"""Occupancy in theory: how many blocks of a kernel fit on one multiprocessor, and what limits them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kernellab.errors import SpecError
+
+WARP = 32
+REGISTERS_PER_THREAD = 255
+THREADS_PER_BLOCK = 1024
+REGISTER_UNIT = 256
+WARP_UNIT = 4
+KIB = 1024
+
+
+@dataclass(frozen=True)
+class Multiprocessor:
+    """What one multiprocessor of an architecture holds.
+
+    Attributes
+    ----------
+    warps, blocks : int
+        Most that are resident at a time.
+    shared_bytes, shared_bytes_per_block : int
+        Shared memory, and the most of it that one block may have after opting in.
+    reserved_bytes : int
+        Shared memory that the system takes from each block.
+    shared_unit : int
+        Bytes that shared memory is given out in.
+    registers : int
+        32-bit registers.
+    """
+
+    warps: int
+    blocks: int
+    shared_bytes: int
+    shared_bytes_per_block: int
+    reserved_bytes: int = KIB
+    shared_unit: int = 128
+    registers: int = 65536
+
+
+def _with(warps: int, blocks: int, shared_kib: int) -> Multiprocessor:
+    return Multiprocessor(warps, blocks, shared_kib * KIB, (shared_kib - 1) * KIB)
+
+
+# CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+MULTIPROCESSORS: Mapping[int, Multiprocessor] = {
+    75: Multiprocessor(32, 16, 64 * KIB, 64 * KIB, reserved_bytes=0, shared_unit=256),
+    80: _with(64, 32, 164),
+    86: _with(48, 16, 100),
+    87: _with(48, 16, 164),
+    89: _with(48, 24, 100),
+    90: _with(64, 32, 228),
+    100: _with(64, 32, 228),
+    103: _with(64, 32, 228),
+    110: _with(48, 24, 228),
+    120: _with(48, 24, 100),
+    121: _with(48, 24, 100),
+}
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """How many blocks and warps are resident on a multiprocessor.
+
+    Attributes
+    ----------
+    blocks, warps : int
+        Resident at a time; 0 if the block does not fit at all.
+    fraction : float
+        Warps over the most that the architecture holds.
+    limited_by : tuple of str
+        What no further block finds room in: ``"warps"``, ``"blocks"``, ``"registers"``, ``"shared memory"``.
+    """
+
+    blocks: int
+    warps: int
+    fraction: float
+    limited_by: tuple[str, ...]
+
+
+def multiprocessor(arch: str) -> Multiprocessor:
+    """Return the limits of an architecture such as ``"sm_90"`` or ``"sm_90a"``.
+
+    Raises
+    ------
+    SpecError
+        For one whose limits are not known here.
+    """
+    match = re.fullmatch(r"sm_(\d+)[af]?", arch)
+    found = MULTIPROCESSORS.get(int(match[1])) if match else None
+    if found is None:
+        known = ", ".join(f"sm_{number}" for number in MULTIPROCESSORS)
+        raise SpecError(f"arch: {arch!r} is not known, it must be one of {known}; pass one of these")
+    return found
+
+
+def occupancy(arch: str, threads: int, registers: int, shared_bytes: int = 0) -> Occupancy:
+    """Return the occupancy of a kernel.
+
+    Parameters
+    ----------
+    arch : str
+        ``sm_75`` to ``sm_121``.
+    threads : int
+        Of one block, 1 to 1024.
+    registers : int
+        Of one thread, 0 to 255.
+    shared_bytes : int
+        Of one block, static plus dynamic; with the largest share of the cache given to shared memory.
+
+    Returns
+    -------
+    Occupancy
+
+    Raises
+    ------
+    SpecError
+        For a number outside these ranges.
+
+    Examples
+    --------
+    >>> occupancy("sm_90", threads=1024, registers=40)
+    Occupancy(blocks=1, warps=32, fraction=0.5, limited_by=('registers',))
+    """
+    for name, value, least, most in (
+        ("threads", threads, 1, THREADS_PER_BLOCK),
+        ("registers", registers, 0, REGISTERS_PER_THREAD),
+        ("shared_bytes", shared_bytes, 0, 2**31),
+    ):
+        if not least <= value <= most:
+            raise SpecError(f"occupancy: {name} is {value}, it must lie in [{least}, {most}]; correct it")
+    chip = multiprocessor(arch)
+    warps = -(-threads // WARP)
+    room = {"warps": chip.warps // warps, "blocks": chip.blocks}
+    if registers:
+        # Registers are given to a warp in units, to warps in the four quarters of the multiprocessor.
+        per_warp = _up(registers * WARP, REGISTER_UNIT)
+        held = chip.registers // WARP_UNIT // per_warp * WARP_UNIT
+        is_too_large = per_warp * _up(warps, WARP_UNIT) > chip.registers
+        room["registers"] = 0 if is_too_large else held // warps
+    per_block = _up(shared_bytes + chip.reserved_bytes, chip.shared_unit)
+    if per_block:
+        is_too_large = shared_bytes > chip.shared_bytes_per_block
+        room["shared memory"] = 0 if is_too_large else chip.shared_bytes // per_block
+    blocks = min(room.values())
+    limited_by = tuple(name for name, count in room.items() if count == blocks)
+    return Occupancy(blocks, blocks * warps, blocks * warps / chip.warps, limited_by)
+
+
+def _up(count: int, unit: int) -> int:
+    return -(-count // unit) * unit

@@ -1,0 +1,219 @@
+"""Intake: the caller's arrays as a kernel can take them, with a note for everything that was done to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kernellab import catalog
+from kernellab.arrays import ArraySpec, spec_of
+from kernellab.errors import ArgumentError, SpecError, UnavailableError
+from kernellab.kernel import Kernel
+from kernellab.problem import Array
+
+DLPACK_CPU = (1, 3)
+
+
+@dataclass(frozen=True)
+class Intake:
+    """A kernel and the arrays to bind to it.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The one asked for, or its fall-back for unaligned arrays.
+    inputs : mapping of str to numpy.ndarray
+        C-contiguous, aligned to their item size.
+    notes : tuple of str
+        What was copied or replaced, one sentence each.
+    """
+
+    kernel: Kernel
+    inputs: Mapping[str, Array]
+    notes: tuple[str, ...] = field(default=())
+
+
+def find_kernel(kernel: str | Kernel) -> Kernel:
+    """Return the kernel that an id stands for; a Kernel comes back as it is.
+
+    Raises
+    ------
+    ArgumentError
+        For anything else.
+    SpecError
+        For an id that the catalogue does not have.
+    """
+    if isinstance(kernel, Kernel):
+        return kernel
+    if not isinstance(kernel, str):
+        kind = type(kernel).__name__
+        raise ArgumentError(f"kernel is a {kind}, it must be an id or a Kernel; write it like 'transpose/padded'")
+    return catalog.kernel(kernel)
+
+
+def take_in(kernel: Kernel, arrays: Sequence[Any]) -> Intake:
+    """Prepare the caller's arrays.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        What they are for.
+    arrays : sequence of array
+        One for each of ``kernel.inputs``, in that order: NumPy arrays, or objects with ``__dlpack__`` or
+        ``__array__``. Views of any strides are copied.
+
+    Returns
+    -------
+    Intake
+
+    Raises
+    ------
+    ArgumentError
+        For a wrong number of arrays, or what is no array.
+    UnavailableError
+        For arrays on a GPU, where this runs on the emulator.
+    """
+    names = [operand.name for operand in kernel.inputs]
+    if len(arrays) != len(names):
+        count = f"{len(names)} array{'s' if len(names) != 1 else ''}"
+        raise ArgumentError(f"{kernel.id}: takes {count} ({', '.join(names)}), got {len(arrays)}")
+    inputs: dict[str, Array] = {}
+    notes: list[str] = []
+    for name, given in zip(names, arrays, strict=True):
+        who = f"{kernel.id}: {name}"
+        array = as_numpy(given, who)
+        inputs[name], note = contiguous(array, who)
+        notes += [note] if note else []
+    return _aligned(kernel, inputs, notes)
+
+
+def as_numpy(given: Any, who: str) -> Array:
+    """Return an array object as a NumPy array, without a copy where its protocol allows.
+
+    Raises
+    ------
+    ArgumentError, UnavailableError
+        See `take_in`.
+    """
+    if isinstance(given, np.ma.MaskedArray):
+        raise ArgumentError(f"{who} is a masked array, a kernel cannot see the mask; fill it with .filled()")
+    if isinstance(given, np.ndarray):
+        return np.asarray(given)
+    if given is None:
+        raise ArgumentError(f"{who} is None, it must be an array; pass one")
+    if hasattr(given, "__cuda_array_interface__"):
+        # The place of arrays on the GPU.
+        raise _on_gpu(who)
+    if hasattr(given, "__dlpack__") and hasattr(given, "__dlpack_device__"):
+        if given.__dlpack_device__()[0] not in DLPACK_CPU:
+            raise _on_gpu(who)
+        return np.from_dlpack(given)
+    if hasattr(given, "__array__"):
+        return np.asarray(given)
+    kind = type(given).__name__
+    raise ArgumentError(f"{who} is a {kind}, it must be an array; make one with numpy.asarray")
+
+
+def _on_gpu(who: str) -> UnavailableError:
+    return UnavailableError(
+        f"{who} lives on a GPU, and this version runs kernels on the emulator only; "
+        "copy it to the host, with cupy.asnumpy for one"
+    )
+
+
+def contiguous(array: Array, who: str) -> tuple[Array, str]:
+    """Return the array itself if a kernel can walk it, else a C-contiguous copy and a note."""
+    spec = spec_of(array, who)
+    if spec.size and not spec.is_contiguous:
+        reason = f"its strides {spec.strides} are not those of a C-contiguous {spec.shape}"
+    elif spec.size and not array.flags.aligned:
+        reason = f"it is not aligned to {spec.dtype.alignment} bytes"
+    else:
+        return array, ""
+    return np.array(array, order="C"), f"{who} was copied ({spec.nbytes} bytes): {reason}"
+
+
+def _aligned(kernel: Kernel, inputs: dict[str, Array], notes: list[str]) -> Intake:
+    """Send arrays that vector access cannot take to a rung without it, or copy them."""
+    for name, array in inputs.items():
+        spec = spec_of(array, name)
+        beyond = spec.pointer % kernel.alignment if kernel.alignment and spec.size else 0
+        if not beyond:
+            continue
+        why = f"{name} starts {beyond} bytes past a multiple of {kernel.alignment}"
+        other = fallback(kernel, spec)
+        if other is not None:
+            return Intake(other, inputs, (*notes, f"{kernel.id}: {why}, so {other.id} ran instead"))
+        inputs[name] = _aligned_copy(array, kernel.alignment)
+        notes.append(f"{kernel.id}: {name} was copied ({spec.nbytes} bytes): {why}")
+    return Intake(kernel, inputs, tuple(notes))
+
+
+def fallback(kernel: Kernel, spec: ArraySpec) -> Kernel | None:
+    """Return the first rung of the ladder that takes the same arguments without wide access, if there is one."""
+    if kernel.problem.name not in catalog.PROBLEMS:
+        return None
+    for rung in catalog.ladder(kernel.problem.name):
+        is_narrow = rung.alignment <= spec.dtype.itemsize
+        if is_narrow and rung.arguments == kernel.arguments and not rung.fault and not kernel.fault:
+            return rung
+    return None
+
+
+def _aligned_copy(array: Array, alignment: int) -> Array:
+    room = np.empty(array.nbytes + alignment, np.uint8)
+    start = -room.ctypes.data % alignment
+    copy: Array = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def named_outputs(kernel: Kernel, out: Any) -> dict[str, Array]:
+    """Return the caller's outputs by name, checked as far as can be told without the inputs.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        What writes them.
+    out : None, array, sequence of array, or mapping of str to array
+
+    Raises
+    ------
+    ArgumentError, SpecError
+        For what cannot be an output.
+    """
+    names = [operand.name for operand in kernel.outputs]
+    if out is None:
+        return {}
+    if isinstance(out, Mapping):
+        named = dict(out)
+    else:
+        given = tuple(out) if isinstance(out, tuple | list) else (out,)
+        if len(given) != len(names):
+            raise ArgumentError(f"{kernel.id}: out has {len(given)} arrays, the outputs are {', '.join(names)}")
+        named = dict(zip(names, given, strict=True))
+    for name, array in named.items():
+        if name not in names:
+            raise ArgumentError(f"{kernel.id}: {name} is not an output; the outputs are {', '.join(names)}")
+        check_output(array, f"{kernel.id}: {name}", np.dtype(kernel.problem.operand(name).dtype))
+    return named
+
+
+def check_output(array: Any, who: str, dtype: np.dtype[Any], shape: tuple[int, ...] | None = None) -> None:
+    """Refuse an output that cannot be assigned to: no NumPy array, wrong dtype or shape, read-only, stride 0."""
+    if not isinstance(array, np.ndarray):
+        kind = type(array).__name__
+        raise ArgumentError(f"{who}: out is a {kind}, it must be a NumPy array; make one with numpy.empty")
+    if array.dtype != dtype:
+        raise ArgumentError(f"{who}: out has dtype {array.dtype}, it must be {dtype}; give another output")
+    if shape is not None and array.shape != shape:
+        raise SpecError(f"{who}: out has shape {array.shape}, it must be {shape}; give another output")
+    if not array.flags.writeable:
+        raise SpecError(f"{who}: out is read-only, an output must be writeable; give another output")
+    low, high = spec_of(array, who).extent
+    if high - low < array.nbytes:
+        rule = "an output must have a place of its own for each element"
+        raise SpecError(f"{who}: out has strides {array.strides} for shape {array.shape}, {rule}; give another")

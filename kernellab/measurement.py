@@ -1,0 +1,229 @@
+"""`measure`: one kernel run once, verified, and every number that can be read off it, as a Record."""
+
+from __future__ import annotations
+
+import functools
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kernellab.devices import device as find_device
+from kernellab.errors import ArgumentError, UnavailableError
+from kernellab.instruments import static
+from kernellab.instruments import trace as counts
+from kernellab.instruments.reading import Reading
+from kernellab.intake import check_output, find_kernel, named_outputs, take_in
+from kernellab.kernel import Kernel, Language
+from kernellab.plan import Plan, bind
+from kernellab.problem import Case
+from kernellab.record import Record
+from kernellab.verify import Comparison, Verdict, verify
+
+if TYPE_CHECKING:
+    from kernellab.devices.program import Device, Program, Run
+
+SEED = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A plan on its way to a device.
+
+    Attributes
+    ----------
+    plan : Plan
+    case : str
+        Name of the case that the arrays come from, or empty.
+    notes : tuple of str
+        What was done to the caller's arrays.
+    out : mapping of str to numpy.ndarray
+        The caller's outputs, to be assigned to after the run.
+    """
+
+    plan: Plan
+    case: str
+    notes: tuple[str, ...]
+    out: Mapping[str, Any]
+
+
+def prepare(
+    kernel: str | Kernel,
+    arrays: tuple[Any, ...],
+    *,
+    device: Device,
+    case: str | Case | None = None,
+    out: Any = None,
+    parameters: Mapping[str, Any],
+) -> Job:
+    """Turn the caller's arguments into a plan; everything that can be refused is refused here."""
+    asked = find_kernel(kernel)
+    name = ""
+    if not arrays:
+        chosen = _case(asked, case)
+        name = chosen.name
+        given = asked.problem.inputs(chosen, SEED)
+        arrays = tuple(given[operand.name] for operand in asked.inputs)
+        taken = {item.name for item in asked.parameters}
+        parameters = {**{key: value for key, value in chosen.parameters.items() if key in taken}, **parameters}
+    elif case is not None:
+        raise ArgumentError(f"{asked.id}: both arrays and case={case!r} are given, one is enough; leave one out")
+    outputs = named_outputs(asked, out)
+    intake = take_in(asked, arrays)
+    plan = bind(intake.kernel, intake.inputs, limits=device.limits, **parameters)
+    for key, array in outputs.items():
+        spec = plan.outputs[key]
+        check_output(array, f"{asked.id}: {key}", spec.dtype, spec.shape)
+    return Job(plan, name, intake.notes, outputs)
+
+
+def _case(kernel: Kernel, case: str | Case | None) -> Case:
+    if case is None:
+        return kernel.problem.cases[0]
+    return case if isinstance(case, Case) else kernel.problem.case(case)
+
+
+def measure(
+    kernel: str | Kernel,
+    *arrays: Any,
+    case: str | Case | None = None,
+    language: Language = "cuda-c",
+    device: str | Device = "auto",
+    sanitize: bool = False,
+    out: Any = None,
+    **parameters: Any,
+) -> Record:
+    """Run a kernel, verify it, and return everything that can be read off it.
+
+    Parameters
+    ----------
+    kernel : str or Kernel
+        An id such as ``"transpose/padded"``, or a Kernel, for one with constants replaced.
+    *arrays : array
+        Its inputs in order. None given: those of `case`, with a fixed seed.
+    case : str or Case, optional
+        One of the problem's cases; by default its first.
+    language : {"cuda-c", "numba"}
+    device : {"auto", "gpu", "emulator"} or Device
+        ``"auto"`` is the GPU if there is one, else the emulator.
+    sanitize : bool
+        Also look for races in shared memory.
+    out : array or mapping of str to array, optional
+        Where to put the outputs, as for `apply`; left alone if the kernel went wrong while it ran.
+    **parameters : int or float
+        Run-time scalars such as ``stride=8``.
+
+    Returns
+    -------
+    Record
+        Also for a wrong kernel: then ``verdict`` says what is wrong, and there is no speed.
+
+    Raises
+    ------
+    ArgumentError, SpecError
+        For bad input; before anything runs.
+    CompileError
+        If a source does not compile.
+    UnavailableError
+        If the device or a compiler is not here.
+
+    Examples
+    --------
+    >>> import kernellab as kl
+    >>> record = kl.measure("copy/strided", device="emulator", stride=4)
+    >>> record.is_right, record.value("sectors_per_request_load"), record.reading("global_load_sectors").source
+    (True, 16.0, 'counted')
+    """
+    place = find_device(device)
+    job = prepare(kernel, arrays, device=place, case=case, out=out, parameters=parameters)
+    record, run = observe(job, place, language, sanitize=sanitize)
+    if not run.errors:
+        for name, array in job.out.items():
+            array[...] = run.outputs[name]
+    return record
+
+
+def observe(job: Job, device: Device, language: Language, *, sanitize: bool = False) -> tuple[Record, Run]:
+    """Build, run and verify a job; return its Record, and the run for its outputs."""
+    plan = job.plan
+    program = device.build(plan.kernel, language)
+    run = device.run(program, plan, sanitize=sanitize)
+    verdict = judge(plan, run)
+    readings, reasons = _read(program, plan, run)
+    launch = plan.steps[0] if plan.steps else None
+    notes = [*job.notes, *reasons, *(note for trace in run.traces for note in trace.notes)]
+    if launch is None:
+        notes.append(f"{plan.kernel.id}: there is nothing to do, so nothing was launched")
+    arrays = {operand.name: operand.dtype for operand in plan.kernel.operands}
+    texts = [item.message for trace in run.traces for item in trace.diagnostics]
+    about = {key: str(value) for key, value in device.describe().items()}
+    record = Record(
+        kernel=plan.kernel.id,
+        language=language,
+        device=device.name,
+        device_name=about.get("device", device.name),
+        arch=program.arch,
+        case=job.case,
+        sizes=dict(plan.sizes),
+        parameters={key: value.item() for key, value in plan.parameters.items()},
+        dtypes=arrays,
+        grid=launch.grid if launch else (0, 0, 0),
+        block=launch.block if launch else (0, 0, 0),
+        shared_mem=launch.shared_mem if launch else 0,
+        constants=dict(launch.constants if launch else plan.kernel.constants),
+        source_hash=source_hash(plan.kernel, language),
+        verdict=verdict,
+        readings=readings,
+        lines=counts.lines(run.traces),
+        diagnostics=tuple(texts) or run.errors,
+        notes=tuple(dict.fromkeys(notes)),
+        environment={**environment(), **about},
+    )
+    return record, run
+
+
+def judge(plan: Plan, run: Run) -> Verdict:
+    """Compare a run's outputs with the reference; what the kernel did wrong fails it too."""
+    verdict = verify(plan, run.outputs)
+    if not run.errors:
+        return verdict
+    message = run.errors[0].removeprefix(f"{plan.kernel.id}: ")
+    return Verdict(verdict.who, (*verdict.comparisons, Comparison("run", len(run.errors), 1, message)))
+
+
+def _read(program: Program, plan: Plan, run: Run) -> tuple[tuple[Reading, ...], list[str]]:
+    readings = counts.readings(run.traces)
+    instruments: tuple[Callable[[Program, Plan], tuple[Reading, ...]], ...]
+    instruments = (static.resources, static.ptx_mix, static.sass_mix)
+    reasons = []
+    for instrument in instruments:
+        try:
+            readings += instrument(program, plan)
+        except UnavailableError as error:
+            reasons.append(str(error))
+    return readings, reasons
+
+
+def source_hash(kernel: Kernel, language: Language) -> str:
+    """Return the SHA-256 of a kernel's own source: its ``.cu`` text, or the text that defines its twin."""
+    from kernellab.compile.cache import digest
+
+    return digest(kernel.text() if language == "cuda-c" else kernel.twin_source())
+
+
+@functools.cache
+def _versions() -> Mapping[str, str]:
+    from importlib import metadata
+
+    found = {"python": platform.python_version(), "system": platform.platform()}
+    for name in ("kernellab", "numpy", "numba-cuda", "nvidia-cuda-nvrtc", "nvidia-cuda-nvdisasm"):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def environment() -> dict[str, str]:
+    """Return the versions and the machine that a Record carries."""
+    return dict(_versions())
