@@ -222,6 +222,13 @@ def test_packed_is_the_single_form_on_both_halves(opcode, sources, format):
     np.testing.assert_array_equal(packed, single)
 
 
+@pytest.mark.parametrize(("opcode", "sources"), [("add.rn.ftz", 2), ("mul.rz", 2), ("fma.rp", 3)])
+def test_pairs_of_f32_are_the_single_form_on_both_halves(opcode, sources):
+    columns = columns_for("fma", "f32", 12, 400)[:sources]
+    pairs = call(f"{opcode}.f32x2", *(c.view(np.uint64) for c in columns)).view(np.uint32)
+    np.testing.assert_array_equal(pairs, call(f"{opcode}.f32", *columns).view(np.uint32))
+
+
 def test_packed_accepts_a_scalar_and_a_row_of_warps():
     compute = semantics("add.f16x2").compute
     ones = np.full((3, 32), 0x3C003C00, np.uint32)

@@ -21,8 +21,9 @@ from kernellab.emulator.opcodes import (  # noqa: F401  (importing a family regi
 )
 from kernellab.emulator.opcodes.registry import Modifiers, Semantics, opcode, semantics
 
-# Once glibc has freed one large block it keeps smaller ones that are freed; otherwise it gives the temporaries of
-# each operation back to the system and faults their pages in again (fma.rn.f32 on 512 warps: 420 us, not 45).
+# Once glibc has freed one large block it keeps smaller ones that are freed; otherwise it gives the
+# temporaries of each operation back to the system and faults their pages in again (fma.rn.f32 on 512 warps:
+# 420 us, not 45).
 np.empty(1 << 24, np.uint8)
 
 __all__ = ["Modifiers", "Semantics", "opcode", "semantics"]
