@@ -25,10 +25,11 @@ if TYPE_CHECKING:
         UnavailableError,
         UnsupportedPTXError,
     )
+    from kernellab.instruments.reading import Reading
     from kernellab.kernel import Kernel
     from kernellab.measurement import measure
     from kernellab.problem import Case, Problem
-    from kernellab.record import Reading, Record
+    from kernellab.record import Record
     from kernellab.trace import Trace, trace
 
 _HOMES = {
@@ -42,7 +43,7 @@ _HOMES = {
     "LabError": "errors",
     "MismatchError": "errors",
     "Problem": "problem",
-    "Reading": "record",
+    "Reading": "instruments.reading",
     "Record": "record",
     "SpecError": "errors",
     "Trace": "trace",
@@ -73,7 +74,7 @@ def __dir__() -> list[str]:
 
 
 class _Package(ModuleType):
-    """Keeps public names public: importing the module `kernellab.trace` must not hide the function `trace`."""
+    """Importing the module `kernellab.trace` must not hide the function `trace`."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _HOMES and isinstance(value, ModuleType):

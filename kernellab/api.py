@@ -180,7 +180,9 @@ def transpose(
     """
     array = _array(x, "transpose: x")
     if array.ndim > 2:
-        raise SpecError(f"transpose: x has shape {array.shape}, it must have at most two axes; take numpy.transpose")
+        raise SpecError(
+            f"transpose: x has shape {array.shape}, it must have at most two axes; take numpy.transpose"
+        )
     order = tuple(reversed(range(array.ndim))) if axes is None else _permutation(axes, array.ndim)
     if order == tuple(range(array.ndim)):
         return _each(COPY, "transpose", array, out, language, device)
@@ -264,15 +266,18 @@ def _indices(indices: Any, length: int, mode: str) -> Array:
     if not places.size:
         return places
     if length == 0:
-        raise SpecError(f"take: there are {places.size} indices into 0 elements, there must be none; give elements")
-    if mode == "wrap":
-        return np.mod(places, length)
-    if mode == "clip":
-        return np.clip(places, 0, length - 1)
+        raise SpecError(
+            f"take: there are {places.size} indices into 0 elements, there must be none; give elements"
+        )
+    if mode != "raise":
+        inside: Array = places % length if mode == "wrap" else places.clip(0, length - 1)
+        return inside
     low, high = int(places.min()), int(places.max())
     if low < -length or high >= length:
         worst = low if low < -length else high
-        raise SpecError(f"take: an index is {worst}, it must lie in [{-length}, {length}); correct it or pass mode")
+        raise SpecError(
+            f"take: an index is {worst}, it must lie in [{-length}, {length}); correct it or pass mode"
+        )
     return places
 
 
@@ -300,7 +305,9 @@ def _permutation(axes: Any, ndim: int) -> tuple[int, ...]:
     try:
         given = tuple(axes)
     except TypeError:
-        raise ArgumentError(f"transpose: axes is {axes!r}, it must be a sequence of integers; pass one") from None
+        raise ArgumentError(
+            f"transpose: axes is {axes!r}, it must be a sequence of integers; pass one"
+        ) from None
     order = tuple(_axis(item, ndim, "transpose") for item in given)
     if sorted(order) != list(range(ndim)):
         rule = f"it must name each of the {ndim} axes once"

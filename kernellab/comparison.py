@@ -157,7 +157,9 @@ def compare(
     job = prepare(kernel, arrays, device=place, case=case, parameters=parameters)
     if not job.plan.kernel.has_twin:
         raise SpecError(f"{job.plan.kernel.id}: it has no Numba twin: {job.plan.kernel.twin}")
-    (first, run), (second, other) = (observe(job, place, language, sanitize=sanitize) for language in LANGUAGES)
+    (first, run), (second, other) = (
+        observe(job, place, language, sanitize=sanitize) for language in LANGUAGES
+    )
     outputs = tuple(
         checker.compare(other.outputs[name], run.outputs[name], name=name, is_bitwise=True)
         for name in run.outputs

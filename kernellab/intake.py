@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,7 +50,9 @@ def find_kernel(kernel: str | Kernel) -> Kernel:
         return kernel
     if not isinstance(kernel, str):
         kind = type(kernel).__name__
-        raise ArgumentError(f"kernel is a {kind}, it must be an id or a Kernel; write it like 'transpose/padded'")
+        raise ArgumentError(
+            f"kernel is a {kind}, it must be an id or a Kernel; write it like 'transpose/padded'"
+        )
     return catalog.kernel(kernel)
 
 
@@ -110,17 +112,25 @@ def as_numpy(given: Any, who: str) -> Array:
     if hasattr(given, "__dlpack__") and hasattr(given, "__dlpack_device__"):
         if given.__dlpack_device__()[0] not in DLPACK_CPU:
             raise _on_gpu(who)
-        return np.from_dlpack(given)
+        return _exported(np.from_dlpack, given, who)
     if hasattr(given, "__array__"):
-        return np.asarray(given)
+        return _exported(np.asarray, given, who)
     kind = type(given).__name__
     raise ArgumentError(f"{who} is a {kind}, it must be an array; make one with numpy.asarray")
 
 
+def _exported(protocol: Callable[[Any], Array], given: Any, who: str) -> Array:
+    try:
+        return protocol(given)
+    except Exception as error:  # whatever a foreign library raises
+        kind = type(given).__name__
+        rule = f"it must give a NumPy array, and refuses: {error}"
+        raise ArgumentError(f"{who} is a {kind}, {rule}; convert it first") from error
+
+
 def _on_gpu(who: str) -> UnavailableError:
     return UnavailableError(
-        f"{who} lives on a GPU, and this version runs kernels on the emulator only; "
-        "copy it to the host, with cupy.asnumpy for one"
+        f"{who} lives on a GPU, where the emulator cannot read it; copy it to the host, say with cupy.asnumpy"
     )
 
 
@@ -153,7 +163,7 @@ def _aligned(kernel: Kernel, inputs: dict[str, Array], notes: list[str]) -> Inta
 
 
 def fallback(kernel: Kernel, spec: ArraySpec) -> Kernel | None:
-    """Return the first rung of the ladder that takes the same arguments without wide access, if there is one."""
+    """Return the first rung that takes the same arguments without wide access, if there is one."""
     if kernel.problem.name not in catalog.PROBLEMS:
         return None
     for rung in catalog.ladder(kernel.problem.name):
@@ -193,7 +203,9 @@ def named_outputs(kernel: Kernel, out: Any) -> dict[str, Array]:
     else:
         given = tuple(out) if isinstance(out, tuple | list) else (out,)
         if len(given) != len(names):
-            raise ArgumentError(f"{kernel.id}: out has {len(given)} arrays, the outputs are {', '.join(names)}")
+            raise ArgumentError(
+                f"{kernel.id}: out has {len(given)} arrays, the outputs are {', '.join(names)}"
+            )
         named = dict(zip(names, given, strict=True))
     for name, array in named.items():
         if name not in names:
@@ -203,7 +215,7 @@ def named_outputs(kernel: Kernel, out: Any) -> dict[str, Array]:
 
 
 def check_output(array: Any, who: str, dtype: np.dtype[Any], shape: tuple[int, ...] | None = None) -> None:
-    """Refuse an output that cannot be assigned to: no NumPy array, wrong dtype or shape, read-only, stride 0."""
+    """Refuse what cannot be assigned to: no NumPy array, wrong dtype or shape, read-only, stride 0."""
     if not isinstance(array, np.ndarray):
         kind = type(array).__name__
         raise ArgumentError(f"{who}: out is a {kind}, it must be a NumPy array; make one with numpy.empty")
@@ -216,4 +228,6 @@ def check_output(array: Any, who: str, dtype: np.dtype[Any], shape: tuple[int, .
     low, high = spec_of(array, who).extent
     if high - low < array.nbytes:
         rule = "an output must have a place of its own for each element"
-        raise SpecError(f"{who}: out has strides {array.strides} for shape {array.shape}, {rule}; give another")
+        raise SpecError(
+            f"{who}: out has strides {array.strides} for shape {array.shape}, {rule}; give another"
+        )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kernellab.devices import device as find_device
-from kernellab.errors import ArgumentError, UnavailableError
+from kernellab.errors import ArgumentError, SpecError, UnavailableError
 from kernellab.instruments import static
 from kernellab.instruments import trace as counts
 from kernellab.instruments.reading import Reading
@@ -62,12 +62,15 @@ def prepare(
     if not arrays:
         chosen = _case(asked, case)
         name = chosen.name
-        given = asked.problem.inputs(chosen, SEED)
+        given = _inputs(asked, chosen)
         arrays = tuple(given[operand.name] for operand in asked.inputs)
         taken = {item.name for item in asked.parameters}
-        parameters = {**{key: value for key, value in chosen.parameters.items() if key in taken}, **parameters}
+        own = {key: value for key, value in chosen.parameters.items() if key in taken}
+        parameters = {**own, **parameters}
     elif case is not None:
-        raise ArgumentError(f"{asked.id}: both arrays and case={case!r} are given, one is enough; leave one out")
+        raise ArgumentError(
+            f"{asked.id}: both arrays and case={case!r} are given, one is enough; leave one out"
+        )
     outputs = named_outputs(asked, out)
     intake = take_in(asked, arrays)
     plan = bind(intake.kernel, intake.inputs, limits=device.limits, **parameters)
@@ -81,6 +84,16 @@ def _case(kernel: Kernel, case: str | Case | None) -> Case:
     if case is None:
         return kernel.problem.cases[0]
     return case if isinstance(case, Case) else kernel.problem.case(case)
+
+
+def _inputs(kernel: Kernel, case: Case) -> dict[str, Any]:
+    try:
+        return kernel.problem.inputs(case, SEED)
+    except KeyError as error:
+        names = ", ".join(kernel.problem.cases[0].sizes)
+        raise SpecError(
+            f"{kernel.id}: case {case.name!r} has no size {error}, it needs {names}; add it"
+        ) from None
 
 
 def measure(
@@ -131,8 +144,10 @@ def measure(
     --------
     >>> import kernellab as kl
     >>> record = kl.measure("copy/strided", device="emulator", stride=4)
-    >>> record.is_right, record.value("sectors_per_request_load"), record.reading("global_load_sectors").source
-    (True, 16.0, 'counted')
+    >>> record.is_right, record.value("sectors_per_request_load")
+    (True, 16.0)
+    >>> record.reading("global_load_sectors")
+    Reading(name='global_load_sectors', value=32768.0, unit='sectors', source='counted', note='SASS')
     """
     place = find_device(device)
     job = prepare(kernel, arrays, device=place, case=case, out=out, parameters=parameters)

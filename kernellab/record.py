@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kernellab.errors import SpecError
-from kernellab.instruments.reading import Reading
+from kernellab.instruments.reading import Reading as Reading
 
 if TYPE_CHECKING:
     from kernellab.emulator.summary import Line
@@ -147,7 +147,9 @@ class Record:
                 values[name] = tuple(values[name])
             values["verdict"] = _verdict(values["verdict"])
         except (KeyError, TypeError, ValueError) as error:
-            raise SpecError(f"record: it is damaged ({error}), it must be what to_dict gave; measure again") from error
+            raise SpecError(
+                f"record: it is damaged ({error}), it must be what to_dict gave; measure again"
+            ) from error
         return cls(**values)
 
 

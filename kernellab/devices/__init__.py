@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import os
 from typing import TYPE_CHECKING
 
-from kernellab.errors import SpecError, UnavailableError
+from kernellab.errors import ArgumentError, SpecError, UnavailableError
 
 if TYPE_CHECKING:
     from kernellab.devices.program import Device
@@ -30,8 +31,8 @@ def device(name: str | Device = "auto") -> Device:
     ------
     UnavailableError
         If it is not here.
-    SpecError
-        For any other name.
+    SpecError, ArgumentError
+        For any other name, or what is neither.
 
     Examples
     --------
@@ -39,17 +40,20 @@ def device(name: str | Device = "auto") -> Device:
     'emulator'
     """
     if not isinstance(name, str):
+        if not hasattr(name, "build"):
+            kind = type(name).__name__
+            raise ArgumentError(f"device is a {kind}, it must be a name or a device; pass device='auto'")
         return name
     if name not in DEVICES:
         raise SpecError(f"device: {name!r} is no device, it must be one of {', '.join(DEVICES)}; correct it")
-    if name == "emulator":
-        return _emulator()
-    try:
+    if name == "gpu":
         return _gpu()
-    except UnavailableError:
-        if name == "gpu":
-            raise
-        return _emulator()
+    if name == "auto" and has_driver():
+        try:
+            return _gpu()
+        except UnavailableError:
+            pass
+    return _emulator()
 
 
 @functools.cache
@@ -59,11 +63,23 @@ def _emulator() -> Device:
     return EmulatedDevice()
 
 
+@functools.cache
 def _gpu() -> Device:
-    # The place of devices/gpu.py.
-    raise UnavailableError(
-        "device: 'gpu' is not here, this version runs kernels on the emulator only; pass device='emulator'"
-    )
+    from kernellab.devices.gpu import GpuDevice
+
+    return GpuDevice()
 
 
-__all__ = ["DEVICES", "device"]
+@functools.cache
+def has_driver() -> bool:
+    """Whether CUDA's driver is here: asked before CuPy, which takes long to import."""
+    import ctypes
+
+    try:
+        ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
+    except OSError:
+        return False
+    return True
+
+
+__all__ = ["DEVICES", "device", "has_driver"]

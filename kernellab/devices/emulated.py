@@ -78,7 +78,9 @@ class EmulatedDevice:
         """
         asked = (kernels,) if isinstance(kernels, Kernel) else tuple(kernels)
         if language not in LANGUAGES:
-            raise SpecError(f"build: language is {language!r}, it must be one of {', '.join(LANGUAGES)}; correct it")
+            known = ", ".join(LANGUAGES)
+            who = asked[0].id if asked else "build"
+            raise SpecError(f"{who}: language is {language!r}, it must be one of {known}; correct it")
         if language == "numba":
             for kernel in asked:
                 require_twin(kernel)
@@ -203,13 +205,14 @@ def compile_kernels(kernels: Sequence[Kernel], language: Language, arch: str) ->
         units = [CudaUnit(kernel.text(), str(kernel.path), kernel.constants) for kernel in kernels]
         return compile_cuda_many(units, arch=arch)
     jobs = [
-        NumbaJob(kernel.twin_function, kernel.twin_types(), kernel.entry, _twin_key(kernel)) for kernel in kernels
+        NumbaJob(kernel.twin_function, kernel.twin_types(), kernel.entry, _twin_key(kernel))
+        for kernel in kernels
     ]
     return compile_numba_many(jobs, arch=arch)
 
 
 def _twin_key(kernel: Kernel) -> tuple[str, ...] | None:
-    """What decides the catalogue's own twin, without making it; None for any other, which is looked through."""
+    """Return what decides the catalogue's own twin, which need not be made; None for any other twin."""
     stock = _stock(kernel)
     if stock is None or stock.twin is not kernel.twin:
         return None

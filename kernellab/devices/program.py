@@ -64,7 +64,9 @@ class Program:
         names = self.binary(kernel).names
         if kernel.entry not in names:
             found = ", ".join(names) or "none"
-            raise SpecError(f"{kernel.id}: its source must define {kernel.entry}, it defines {found}; rename it")
+            raise SpecError(
+                f"{kernel.id}: its source must define {kernel.entry}, it defines {found}; rename it"
+            )
         return names[kernel.entry]
 
 

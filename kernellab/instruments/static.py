@@ -80,7 +80,9 @@ def sass_mix(program: Program, plan: Plan) -> tuple[Reading, ...]:
     entry = program.entry(launch.kernel)
     functions = sass_of(program.binary(launch.kernel)).functions
     if entry not in functions:
-        raise UnavailableError(f"{launch.kernel.id}: the machine code has no {entry}, so there is no SASS mix")
+        raise UnavailableError(
+            f"{launch.kernel.id}: the machine code has no {entry}, so there is no SASS mix"
+        )
     return _mix("sass", Counter(item.opcode for item in functions[entry] if item.opcode != "NOP"))
 
 
@@ -108,7 +110,9 @@ def family(opcode: str) -> str:
 
 
 def _mix(kind: str, counts: Counter[str]) -> tuple[Reading, ...]:
-    total = Reading(f"{kind}_instructions", sum(counts.values()), "instructions", "derived", "as written, once each")
+    total = Reading(
+        f"{kind}_instructions", sum(counts.values()), "instructions", "derived", "as written, once each"
+    )
     parts = (
         Reading(f"{kind}/{name}", count, "instructions", "derived", "as written, once each")
         for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
