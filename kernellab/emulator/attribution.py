@@ -8,15 +8,16 @@ machine is to count it. SASS is never executed.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kernellab.emulator.attribution_address import accesses
 from kernellab.emulator.attribution_branch import kept_branches
-from kernellab.emulator.attribution_merge import windows
+from kernellab.emulator.attribution_merge import displaced, may_be, parts_of, windows
 from kernellab.emulator.attribution_ptx import (
     Blocks,
     PTXAccess,
-    accesses,
     is_branch,
     read_registers,
     registers,
@@ -185,6 +186,7 @@ class _Decisions:
         self.orphans: list[PTXAccess] = []
         self.elected: set[str] = set()
         self.read = read_registers(function)
+        self.peers = Counter((access.line, access.kind, access.space) for access in asked)
 
     def decide(self) -> dict[int, Access]:
         """Return the Access of each instruction that counts."""
@@ -203,15 +205,16 @@ class _Decisions:
         line = self.lines.get(access.line)
         if line is None:
             return []
-        return [
-            copy for copy in line.memory if copy.kind == access.kind and _may_be(access.space, copy.space)
-        ]
+        return [copy for copy in line.memory if copy.kind == access.kind and may_be(access.space, copy.space)]
 
     def _plain(self, access: PTXAccess) -> None:
         copies = self.copies[access.index]
         widths = {copy.width for copy in copies}
+        peers = self.peers[access.line, access.kind, access.space]
         if not copies:
             self.orphans.append(access)
+        elif len(copies) % peers:  # several accesses on one line of inline assembly: whose copies are these?
+            self.found[access.index] = Access(access.width, is_approximate=True)
         elif access.kind.endswith("matrix") or widths == {access.width}:
             self.found[access.index] = Access(access.width)
         elif len(widths) == 1 and min(widths) > access.width:
@@ -225,11 +228,11 @@ class _Decisions:
     def _narrowed(self, access: PTXAccess, copies: Sequence[Copy]) -> Access:
         if access.count == 1:
             return Access(copies[0].width, is_approximate=len({copy.width for copy in copies}) > 1)
-        parts = tuple(_parts(access, self._used_elements(access)))
+        parts = tuple(parts_of(access, self._used_elements(access)))
         wanted = sorted(width for _, width in parts)
         times, rest = divmod(len(copies), len(parts) or 1)
         if rest or sorted(copy.width for copy in copies) != sorted(wanted * times):
-            parts = _displaced(access, copies)
+            parts = displaced(access, copies)
         if not parts:
             return Access(access.width, is_approximate=True)
         return Access(parts[0][1], parts[0][0], parts[1:])
@@ -326,32 +329,3 @@ class _Decisions:
 
     def _opcode(self, access: PTXAccess) -> str:
         return self.function.body[access.index].opcode
-
-
-def _may_be(asked: str, issued: str) -> bool:
-    return asked == issued or "generic" in (asked, issued)
-
-
-def _parts(access: PTXAccess, used: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Cover the used elements by aligned loads, as ptxas does: (offset, width) of each."""
-    waiting = list(used)
-    while waiting:
-        first, count = waiting[0], 1
-        while (
-            first % (2 * count) == 0
-            and set(range(first, first + 2 * count)) <= set(waiting)
-            and 2 * count * access.element <= 16
-        ):
-            count *= 2
-        yield first * access.element, count * access.element
-        waiting = waiting[count:]
-
-
-def _displaced(access: PTXAccess, copies: Sequence[Copy]) -> tuple[tuple[int, int], ...]:
-    """Read (offset, width) of a vector's parts from what SASS adds to their address; empty if unclear."""
-    vectors: dict[tuple[str, int], set[tuple[int, int]]] = {}
-    for copy in copies:
-        number, offset = divmod(copy.place, access.width)
-        vectors.setdefault((copy.base, number), set()).add((offset, copy.width))
-    patterns = {tuple(sorted(parts)) for parts in vectors.values()}
-    return patterns.pop() if len(patterns) == 1 else ()

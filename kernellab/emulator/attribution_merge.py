@@ -94,3 +94,33 @@ def _agreement(
         for vote in {(copy.base, copy.place - start) for copy in copies.get(index, ())}:
             votes[vote] = votes.get(vote, 0) + 1
     return max(votes.values(), default=0)
+
+
+def may_be(asked: str, issued: str) -> bool:
+    """Say whether an access to one state space can have become one to another."""
+    return asked == issued or "generic" in (asked, issued)
+
+
+def parts_of(access: PTXAccess, used: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Cover the used elements by aligned loads, as ptxas does: (offset, width) of each."""
+    waiting = list(used)
+    while waiting:
+        first, count = waiting[0], 1
+        while (
+            first % (2 * count) == 0
+            and set(range(first, first + 2 * count)) <= set(waiting)
+            and 2 * count * access.element <= 16
+        ):
+            count *= 2
+        yield first * access.element, count * access.element
+        waiting = waiting[count:]
+
+
+def displaced(access: PTXAccess, copies: Sequence[Copy]) -> tuple[tuple[int, int], ...]:
+    """Read (offset, width) of a vector's parts from what SASS adds to their address; empty if unclear."""
+    vectors: dict[tuple[str, int], set[tuple[int, int]]] = {}
+    for copy in copies:
+        number, offset = divmod(copy.place, access.width)
+        vectors.setdefault((copy.base, number), set()).add((offset, copy.width))
+    patterns = {tuple(sorted(parts)) for parts in vectors.values()}
+    return patterns.pop() if len(patterns) == 1 else ()

@@ -101,7 +101,9 @@ def by_line(sass: Sequence[Sass], first: int, last: int) -> Mapping[int, Line]:
         number = instruction.ptx_line
         head = instruction.opcode.split(".")[0]
         synced = number if head == "BSYNC" or synced == number else None
-        if number is None or not first <= number <= last or _is_padding(sass, position):
+        if number is None or not first <= number <= last:
+            continue
+        if instruction.predicate == "!PT" or _is_padding(sass, position):  # never runs
             continue
         line = lines[number]
         line.opcodes[instruction.opcode] = line.opcodes.get(instruction.opcode, 0) + 1

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 import pytest
 
 from kernellab.emulator import ptx
 from kernellab.emulator.attribution import Access, Spill, attribute
-from kernellab.emulator.attribution_ptx import Addresses, Blocks
+from kernellab.emulator.attribution_address import Addresses
+from kernellab.emulator.attribution_ptx import Blocks, branch_targets, shape
 
 
 class Code(NamedTuple):
@@ -164,6 +166,20 @@ def test_a_vector_of_which_one_half_is_used_is_narrower():
     function = _function("ld.global.v2.b64 {%rd3,%rd4}, [%rd1];\nst.global.b64 [%rd2], %rd4;")
     found = attribute(function, _sass("2 LDG.E.64 R8, [R2.64+0x8]", "3 STG.E.64 [R4.64], R8"))
     assert _by_line(function, found)[2] == Access(8, offset=8)
+
+
+@pytest.mark.parametrize(("copies", "is_approximate"), [(1, True), (2, False), (3, True)])
+def test_two_accesses_on_one_line_are_decided_if_their_copies_divide(copies, is_approximate):
+    function = _function("ld.global.f32 %f1, [%rd1]; ld.global.f32 %f2, [%rd2];")
+    found = attribute(function, _sass(*["2 LDG.E R8, [R2.64]"] * copies))
+    assert list(found.accesses.values()) == [Access(4, is_approximate=is_approximate)] * 2
+
+
+def test_an_instruction_that_never_runs_is_no_copy():
+    function = _function("cp.async.cg.shared.global [%r1], [%rd1], 16;\nld.shared.f32 %f1, [%r2];")
+    rows = ["2 @!PT LDS RZ, [RZ]", "2 LDGSTS.E.BYPASS.128 [R7], desc[UR6][R2.64]", "3 @!PT LDS RZ, [RZ]"]
+    found = attribute(function, _sass(*rows))
+    assert _by_line(function, found) == {2: Access(16)}
 
 
 def test_a_store_without_copy_is_doubted_unless_another_overwrites_it():
@@ -472,26 +488,48 @@ def project(request):
     except compiled.UnavailableError as error:
         pytest.skip(str(error))
     functions = ptx.parse(binary.ptx).functions
-    return {name: (function, attribute(function, sass[name])) for name, function in functions.items()}
+    return {
+        name: (function, attribute(function, sass[name]), sass[name]) for name, function in functions.items()
+    }
 
 
 def test_every_access_and_branch_of_the_projects_kernels_is_decided(project):
-    doubtful = {name: found.notes for name, (_, found) in project.items() if found.mapped != 1.0}
+    doubtful = {name: found.notes for name, (_, found, _) in project.items() if found.mapped != 1.0}
     assert doubtful == {}
     assert len(project) == 18
-    inexact = {name for name, (_, found) in project.items() if not found.is_exact}
+    inexact = {name for name, (_, found, _) in project.items() if not found.is_exact}
     assert inexact <= UNROLLED | {"_Z6helperPKfi"}
+
+
+def test_kernels_without_loops_issue_as_many_requests_as_sass_has(project):
+    compared = 0
+    for name, (function, found, sass) in project.items():
+        jumps = (branch_targets(i, function.labels, function.branch_targets) for i in function.body)
+        if any(target <= i for i, targets in enumerate(jumps) for target in targets) or not function.is_entry:
+            continue
+        issued = Counter(
+            _KINDS[c.opcode[:2]] for c in sass if c.opcode.startswith(("LDG", "LDS", "STG", "STS"))
+        )
+        counted = Counter()
+        for index, access in found.accesses.items():
+            counted[shape(function.body[index])[0]] += 1 + len(access.more)
+        assert (name, counted) == (name, issued)
+        compared += 1
+    assert compared > 8
+
+
+_KINDS = {"LD": "load", "ST": "store"}
 
 
 def test_copies_count_one_load_and_one_store_and_no_branch(project):
     for name, width in (("copy_scalar", 4), ("copy_float4", 16)):
-        _, found = project[name]
+        _, found, _ = project[name]
         assert list(found.accesses.values()) == [Access(width)] * 2
         assert not found.branches
 
 
 def test_columns_of_a_tile_are_read_four_at_a_time(project):
-    function, found = project["shared_columns"]
+    function, found, _ = project["shared_columns"]
     loads = [a for i, a in found.accesses.items() if function.body[i].opcode.startswith("ld.shared")]
     assert loads == [Access(16)] * 8
 
@@ -503,10 +541,10 @@ def test_loops_keep_their_branch(project):
 
 
 def test_a_histogram_reduces_and_a_transposition_does_not_spill(project):
-    function, found = project["histogram"]
+    function, found, _ = project["histogram"]
     atomics = [a for i, a in found.accesses.items() if function.body[i].opcode.startswith("atom")]
     assert [a.is_reduction for a in atomics] == [False, True]
-    assert not any(attribution.spills for _, attribution in project.values())
+    assert not any(attribution.spills for _, attribution, _ in project.values())
 
 
 def _numba_kernels():

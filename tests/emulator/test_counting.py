@@ -244,6 +244,82 @@ def test_random_rows_against_plain_loops(width, spread):
         assert int(atomic.sectors[row]) == busy
 
 
+def _wavefronts_by_hand(addresses, lanes, width, phases):
+    """Sum over phases the most different words in one bank."""
+    total = 0
+    for phase in phases:
+        words = {(int(addresses[i]) + k) // 4 for i in phase if i in lanes for k in range(width)}
+        total += max(Counter(word % 32 for word in words).values(), default=0)
+    return total
+
+
+def _phases_by_hand(addresses, lanes, width, is_load):
+    size = min(32, 128 // width)
+    phases = [range(start, start + size) for start in range(0, 32, size)]
+
+    def fits(distance):
+        pairs = ((i, i ^ distance) for i in lanes if i ^ distance in lanes)
+        return all(addresses[i] == addresses[j] for i, j in pairs)
+
+    if is_load and width > 4 and (fits(1) or fits(2)):
+        phases = [range(start, start + 2 * size) for start in range(0, 32, 2 * size)]
+    return phases
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize("spread", [8, 64, 1024])
+def test_random_shared_rows_against_plain_loops(width, spread):
+    random = np.random.default_rng(width * spread)
+    addresses = width * random.integers(0, spread, (40, 32))
+    addresses[::3] = addresses[::3, np.arange(32) & ~1]
+    addresses[1::3] = addresses[1::3, np.arange(32) & ~2]
+    mask = random.random((40, 32)) < random.random((40, 1))
+    mask[20:] = True
+    for name, is_load in (("shared_load", True), ("shared_store", False)):
+        counts = getattr(counting, name)(addresses, mask, width)
+        for row in range(40):
+            lanes = set(np.flatnonzero(mask[row]).tolist())
+            phases = _phases_by_hand(addresses[row], lanes, width, is_load)
+            expected = _wavefronts_by_hand(addresses[row], lanes, width, phases)
+            needed = sum(any(i in lanes for i in phase) for phase in phases)
+            assert (counts.wavefronts[row], counts.bank_conflicts[row]) == (expected, expected - needed)
+
+
+def _loop_by_hand(addresses, waiting, width):
+    """Run a compare-and-swap loop lane by lane: rounds, wavefronts of its loads, of its swaps."""
+    rounds = loads = swaps = 0
+    halves = [range(32)] if width <= 4 else [range(16), range(16, 32)]
+    while waiting:
+        rounds += 1
+        loads += _wavefronts_by_hand(
+            addresses, waiting, width, _phases_by_hand(addresses, waiting, width, is_load=True)
+        )
+        winners = {}
+        for half in halves:
+            lowest = {}
+            for i in half:
+                if i in waiting:
+                    lowest.setdefault(int(addresses[i]) // width % (128 // width), i)
+            swaps += 2 * bool(lowest)
+            winners |= {int(addresses[i]): i for i in lowest.values() if int(addresses[i]) not in winners}
+        waiting = waiting - set(winners.values())
+    return rounds, loads, swaps
+
+
+@pytest.mark.parametrize("width", [4, 8])
+@pytest.mark.parametrize("spread", [4, 64, 1024])
+def test_random_atomic_loops_against_plain_loops(width, spread):
+    random = np.random.default_rng(width * spread)
+    addresses = width * random.integers(0, spread, (20, 32))
+    mask = random.random((20, 32)) < random.random((20, 1))
+    mask[10:] = True
+    loop = counting.shared_cas_loop(addresses, mask, width)
+    for row in range(20):
+        lanes = set(np.flatnonzero(mask[row]).tolist())
+        counted = loop.rounds[row], loop.load_wavefronts[row], loop.wavefronts[row]
+        assert counted == _loop_by_hand(addresses[row], lanes, width)
+
+
 def test_one_pattern_shifted_by_any_amount_is_counted_per_row():
     shift = 4 * np.arange(100)[:, None]
     counts = counting.global_access(4 * LANE + shift, np.ones((100, 32), bool), 4)
