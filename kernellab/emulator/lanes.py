@@ -59,7 +59,7 @@ class Lanes:
 
     def restricted(self, keep: Mask) -> Lanes:
         """Return the lanes of this set where `keep`, shape (R, 32), holds; the rows stay."""
-        return Lanes(self.rows, keep if self.mask is None else keep & self.mask, self.height)
+        return Lanes(self.rows, keep.copy() if self.mask is None else keep & self.mask, self.height)
 
     def put(self, target: Array, value: Array) -> None:
         """Write `value`, shape (R, 32) or scalar, to these lanes of `target`, shape (height, 32)."""

@@ -88,8 +88,7 @@ class Guarded:
 
 def split(lanes: Lanes, keep: Mask) -> tuple[Lanes | None, Lanes | None]:
     """Divide lanes by a condition, shape (R, 32); warps without lanes are dropped, an empty side is None."""
-    if lanes.mask is not None:
-        keep = keep & lanes.mask
+    keep = keep.copy() if lanes.mask is None else keep & lanes.mask  # never a view of a register
     count = int(np.count_nonzero(keep))
     if count == 0:
         return None, lanes
