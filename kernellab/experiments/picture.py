@@ -1,0 +1,107 @@
+"""Pictures as plain data: what an experiment wants seen at a glance; `kernellab.report` draws them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar.
+
+    Attributes
+    ----------
+    label : str
+        What it stands for.
+    values : mapping of str to float
+        Its length by language.
+    """
+
+    label: str
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Numbers beside each other on one scale.
+
+    Attributes
+    ----------
+    title, unit : str
+        What is drawn and in what.
+    bars : tuple of Bar
+        From top to bottom.
+    full : float
+        The value of a whole bar.
+    ideal : float
+        The value without waste; 0 for none.
+    """
+
+    title: str
+    unit: str
+    bars: tuple[Bar, ...]
+    full: float
+    ideal: float = 0.0
+
+
+@dataclass(frozen=True)
+class BankMap:
+    """Which lane is served by which bank, wavefront after wavefront.
+
+    Attributes
+    ----------
+    title : str
+        Which access.
+    wavefronts : tuple of tuple of int
+        A row a wavefront, 32 banks a row; a lane's number, or -1 for an idle bank.
+    """
+
+    title: str
+    wavefronts: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    """A line of a kernel and how full its warps were."""
+
+    number: int
+    text: str
+    lanes: float
+    executions: int
+
+
+@dataclass(frozen=True)
+class LaneMap:
+    """Mean active lanes by source line.
+
+    Attributes
+    ----------
+    title : str
+        Which kernel.
+    lines : tuple of SourceLine
+        In the order of the source.
+    """
+
+    title: str
+    lines: tuple[SourceLine, ...]
+
+
+Picture: TypeAlias = Bars | BankMap | LaneMap
+
+
+def picture_to_dict(picture: Picture) -> dict[str, Any]:
+    """Return a picture as plain values for JSON."""
+    return {"kind": type(picture).__name__, **asdict(picture)}
+
+
+def picture_from_dict(data: Mapping[str, Any]) -> Picture:
+    """Return the picture that `picture_to_dict` wrote."""
+    title = data["title"]
+    if data["kind"] == "BankMap":
+        return BankMap(title, tuple(tuple(row) for row in data["wavefronts"]))
+    if data["kind"] == "LaneMap":
+        return LaneMap(title, tuple(SourceLine(**line) for line in data["lines"]))
+    bars = tuple(Bar(bar["label"], bar["values"]) for bar in data["bars"])
+    return Bars(title, data["unit"], bars, data["full"], data["ideal"])

@@ -1,0 +1,172 @@
+"""Run an experiment: compile, measure every point in every language, judge."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kernellab.errors import SpecError
+from kernellab.experiments.experiment import (
+    HELD,
+    Experiment,
+    Outcome,
+    Panel,
+    Point,
+    Result,
+    Rows,
+    Sweep,
+)
+from kernellab.kernel import LANGUAGES, Language
+
+if TYPE_CHECKING:
+    from kernellab.devices.program import Device
+    from kernellab.record import Record
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how many steps are done, and how many there are."""
+
+FAILED = "failed"
+
+
+def run(
+    experiment: Experiment,
+    device: str | Device = "auto",
+    languages: Sequence[Language] = LANGUAGES,
+    progress: Progress | None = None,
+) -> Result:
+    """Run an experiment.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What to run.
+    device : {"auto", "gpu", "emulator"} or Device
+        Where.
+    languages : sequence of {"cuda-c", "numba"}
+        In which languages; each is judged for itself.
+    progress : callable, optional
+        ``progress(what, done, total)``, called before each step.
+
+    Returns
+    -------
+    Result
+        Also when expectations fail: see ``is_right``.
+
+    Raises
+    ------
+    UnavailableError
+        If the device or a compiler is not here.
+    SpecError
+        For no language or an unknown one.
+    """
+    from kernellab.devices import device as find_device
+
+    _check_languages(languages)
+    started = time.perf_counter()
+    where = find_device(device)
+    report = progress or (lambda what, done, total: None)
+    total = len(experiment.points) * len(languages)
+    report(f"{experiment.name}: compiling", 0, total)
+    _compile(experiment, where, languages)
+    panels = []
+    notes: list[str] = []
+    done = 0
+    for sweep in experiment.sweeps:
+        records: dict[str, dict[str, Record]] = {language: {} for language in languages}
+        for point in sweep.points:
+            for language in languages:
+                report(f"{experiment.name}: {point.label}", done, total)
+                done += 1
+                if language == "numba" and not point.kernel.has_twin:
+                    notes.append(f"{point.label}: no Numba twin: {point.kernel.twin}")
+                    continue
+                records[language][point.label] = _measure(experiment, point, language, where)
+        panels.append(_panel(sweep, records))
+    report(f"{experiment.name}: done", total, total)
+    return judge(experiment, where.name, tuple(languages), tuple(panels), tuple(notes), started)
+
+
+def _check_languages(languages: Sequence[str]) -> None:
+    wrong = [language for language in languages if language not in LANGUAGES]
+    if wrong or not languages:
+        raise SpecError(f"run: languages is {list(languages)!r}, it must hold some of {', '.join(LANGUAGES)}")
+
+
+def _compile(experiment: Experiment, where: Device, languages: Sequence[Language]) -> None:
+    """Compile each problem in each language; compilers and disassemblers of one run beside the others."""
+    problems: dict[str, list[object]] = {}
+    for kernel in experiment.kernels:
+        problems.setdefault(kernel.problem.name, []).append(kernel)
+    jobs = [
+        (tuple(k for k in kernels if language == "cuda-c" or k.has_twin), language)  # type: ignore[attr-defined]
+        for language in languages
+        for kernels in problems.values()
+    ]
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        for future in [pool.submit(where.build, kernels, language) for kernels, language in jobs if kernels]:
+            future.result()
+
+
+def _measure(experiment: Experiment, point: Point, language: Language, where: Device) -> Record:
+    from kernellab.instruments.reading import Reading
+    from kernellab.measurement import measure
+
+    if point.arrays is None:
+        record = measure(point.kernel, case=point.case, language=language, device=where)
+    else:
+        given = point.arrays()
+        arrays = [given[operand.name] for operand in point.kernel.inputs]
+        record = measure(point.kernel, *arrays, language=language, device=where, **point.case.parameters)
+    derived = tuple(
+        Reading(each.name, float(each.formula(record)), each.unit, "derived") for each in experiment.derived
+    )
+    return replace(record, readings=(*record.readings, *derived))
+
+
+def _panel(sweep: Sweep, records: dict[str, dict[str, Record]]) -> Panel:
+    return Panel(
+        title=sweep.title,
+        columns=sweep.columns,
+        labels=tuple(point.label for point in sweep.points),
+        faults={point.label: point.kernel.fault for point in sweep.points if point.kernel.fault},
+        records=records,
+    )
+
+
+def judge(
+    experiment: Experiment,
+    device: str,
+    languages: tuple[str, ...],
+    panels: tuple[Panel, ...],
+    notes: tuple[str, ...] = (),
+    started: float | None = None,
+) -> Result:
+    """Judge expectations and claims on records, and return the result."""
+    rows = {
+        language: Rows({label: each for panel in panels for label, each in panel.records[language].items()})
+        for language in languages
+    }
+    expectations, claims = [], []
+    for expectation in experiment.expectations:
+        for language in languages:
+            holds, found = expectation.check(rows[language])
+            expectations.append(Outcome(expectation.text, "", language, HELD if holds else FAILED, found))
+    for claim in experiment.claims:
+        for language in languages:
+            verdict, found = claim.judge(rows[language])
+            claims.append(Outcome(claim.text, claim.source, language, verdict, found))
+    return Result(
+        name=experiment.name,
+        question=experiment.question,
+        device=device,
+        languages=languages,
+        panels=panels,
+        expectations=tuple(expectations),
+        claims=tuple(claims),
+        pictures=experiment.pictures(rows) if experiment.pictures else (),
+        notes=notes,
+        seconds=time.perf_counter() - started if started is not None else 0.0,
+    )

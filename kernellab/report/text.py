@@ -1,0 +1,202 @@
+"""Reports as text: rich tables and pictures on a console, plain in a pipe or with NO_COLOR."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from kernellab.report.numbers import language_name, plain
+from kernellab.report.pictures import ASCII, UNICODE, draw
+from kernellab.report.source import source_tables
+from kernellab.report.table import Table, outcome_table, panel_table, totals_table
+
+if TYPE_CHECKING:
+    from kernellab.experiments.experiment import Result
+    from kernellab.trace import Trace
+
+VERDICT_STYLES = {
+    "held": "green",
+    "right": "green",
+    "failed": "bold red",
+    "WRONG": "bold red",
+    "refuted": "magenta",
+    "needs a GPU": "yellow",
+}
+PIPE_WIDTH = 120
+
+
+def console(width: int | None = None) -> Console:
+    """Return a console on standard output: its own width on a terminal, 120 columns in a pipe."""
+    if width is None and not sys.stdout.isatty():
+        width = shutil.get_terminal_size((PIPE_WIDTH, 24)).columns
+    return Console(width=width, highlight=False, emoji=False, soft_wrap=False)
+
+
+def has_blocks(target: Console) -> bool:
+    """Whether the console can show block characters."""
+    return target.encoding.lower().startswith("utf")
+
+
+def print_table(target: Console, table: Table) -> None:
+    """Print a table, its title above and its notes below."""
+    if table.title:
+        target.print(Text(table.title, "bold"))
+    grid = _grid(target, table, padding=1)
+    if Measurement.get(target, target.options.update(max_width=1000), grid).maximum > target.width:
+        grid = _grid(target, table, padding=0)
+    target.print(grid)
+    for note in table.notes:
+        target.print(Text(note, "dim"))
+    target.print()
+
+
+def _grid(target: Console, table: Table, padding: int) -> RichTable:
+    style = box.SIMPLE_HEAD if has_blocks(target) else box.ASCII
+    grid = RichTable(box=style, pad_edge=False, padding=(0, padding, 0, 0), show_edge=False)
+    is_source = bool(table.columns) and table.columns[0].header == "line"
+    has_numbers = any(column.is_number for column in table.columns)
+    for index, column in enumerate(table.columns):
+        is_text = is_source and index == len(table.columns) - 1
+        is_label = has_numbers and index == 0
+        grid.add_column(
+            Text(column.header),
+            justify="right" if column.is_number else "left",
+            vertical="top",
+            no_wrap=has_numbers,
+            overflow="ellipsis" if is_text else "fold",
+            min_width=min(40, max((len(row[0]) for row in table.rows), default=0)) if is_label else None,
+        )
+    for row in table.rows:
+        grid.add_row(*(_cell(value) for value in row))
+    return grid
+
+
+def _cell(value: str) -> Text:
+    style = VERDICT_STYLES.get(value.split("\n")[0].split("*")[0].split(" (")[0], "")
+    return Text(value, style)
+
+
+def print_result(target: Console, result: Result, *, is_pictured: bool | None = None) -> None:
+    """Print an experiment: question, pictures, tables, expectations, claims.
+
+    Parameters
+    ----------
+    target : rich.console.Console
+        Where to.
+    result : Result
+        What an experiment gave.
+    is_pictured : bool, optional
+        Whether to draw; by default on a terminal only.
+    """
+    target.print(Text(f"{result.name}: {result.question}", "bold underline"))
+    where = "counted on the emulator; no time is measured" if result.device == "emulator" else result.device
+    names = " and ".join(language_name(each) for each in result.languages)
+    target.print(Text(f"{names}, {where}", "dim"))
+    target.print()
+    if target.is_terminal if is_pictured is None else is_pictured:
+        signs = UNICODE if has_blocks(target) else ASCII
+        for picture in result.pictures:
+            title, *lines = draw(picture, target.width, signs)
+            target.print(title)
+            for line in lines:
+                target.print(line, no_wrap=True, overflow="crop")
+            target.print()
+    for panel in result.panels:
+        print_table(target, panel_table(panel, result.languages))
+    print_table(target, outcome_table("Expectations", result.expectations))
+    print_table(target, outcome_table("Claims", result.claims))
+    for note in result.notes:
+        target.print(Text(note, "dim"))
+    target.print(summary(result))
+    target.print()
+
+
+def summary(result: Result) -> Text:
+    """Return an experiment in one line."""
+    held = sum(outcome.verdict == "held" for outcome in result.expectations)
+    total = len(result.expectations)
+    claims = [outcome.verdict for outcome in result.claims]
+    parts = [f"{claims.count(v)} {v}" for v in ("held", "refuted", "needs a GPU") if v in claims]
+    text = f"{result.name}: {held} of {total} expectations hold; claims: {', '.join(parts)}; {result.seconds:.1f} s"
+    return Text(text, "green" if held == total else "bold red")
+
+
+def print_trace(target: Console, trace: Trace) -> None:
+    """Print a trace: source with counts beside the lines, totals, diagnostics."""
+    label = trace_label(trace)
+    target.print(Text(_launch_line(trace), "bold"))
+    if trace.sampled_blocks:
+        target.print(
+            Text(f"sampled: {trace.sampled_blocks} blocks ran, counts are scaled up; outputs are incomplete", "yellow")
+        )
+    for table in source_tables(trace.lines, label):
+        print_table(target, table)
+    print_table(target, totals_table(trace.totals, label, trace.standard_errors or None))
+    for diagnostic in trace.diagnostics:
+        times = f" ({diagnostic.count} lanes)" if diagnostic.count > 1 else ""
+        kind = "error" if diagnostic.is_error else "warning"
+        style = "bold red" if diagnostic.is_error else "yellow"
+        target.print(Text(f"{kind}: {diagnostic.message}{times}", style))
+    for note in trace.notes:
+        target.print(Text(f"note: {note}", "dim"))
+    if not trace.diagnostics:
+        target.print(Text("no out-of-bounds, misaligned or unsynchronised access found", "green"))
+
+
+def trace_label(trace: Trace) -> str:
+    """Return how a trace was counted."""
+    if trace.source == "SASS":
+        return "accesses and branches counted on SASS, instructions and lanes on PTX"
+    return f"approximate: counted on PTX, {plain(100 * trace.mapped, 0)} % decided by SASS"
+
+
+def _launch_line(trace: Trace) -> str:
+    grid, block = (" x ".join(map(str, sides)) for sides in (trace.grid, trace.block))
+    shared = f", {trace.shared_bytes} bytes shared" if trace.shared_bytes else ""
+    name = language_name(trace.language)
+    return f"{trace.kernel} ({name}, {trace.arch}): grid {grid}, block {block}{shared}"
+
+
+def trace_text(trace: Trace, width: int | None = None) -> str:
+    """Return a trace as plain text.
+
+    Parameters
+    ----------
+    trace : Trace
+        What a launch counted.
+    width : int, optional
+        Columns; by default those of the terminal, or 120.
+    """
+    columns = width or shutil.get_terminal_size((PIPE_WIDTH, 24)).columns
+    return _captured(columns, lambda target: print_trace(target, trace))
+
+
+def result_text(result: Result, width: int = 100, *, is_pictured: bool = True) -> str:
+    """Return an experiment as plain text."""
+    return _captured(width, lambda target: print_result(target, result, is_pictured=is_pictured))
+
+
+def tables_text(tables: Sequence[Table], width: int = 100) -> str:
+    """Return tables as plain text."""
+
+    def fill(target: Console) -> None:
+        for table in tables:
+            print_table(target, table)
+
+    return _captured(width, fill)
+
+
+def _captured(width: int, fill: object) -> str:
+    buffer = io.StringIO()
+    target = Console(file=buffer, width=width, color_system=None, highlight=False, emoji=False, legacy_windows=False)
+    fill(target)  # type: ignore[operator]
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines())
