@@ -32,6 +32,8 @@ class Multiprocessor:
         Bytes that shared memory is given out in.
     registers : int
         32-bit registers.
+    barriers_per_block : int
+        Named barriers for each block that may be resident; 0 where they limit nothing.
     """
 
     warps: int
@@ -41,21 +43,24 @@ class Multiprocessor:
     reserved_bytes: int = KIB
     shared_unit: int = 128
     registers: int = 65536
+    barriers_per_block: int = 1
 
 
-def _with(warps: int, blocks: int, shared_kib: int) -> Multiprocessor:
-    return Multiprocessor(warps, blocks, shared_kib * KIB, (shared_kib - 1) * KIB)
+def _with(warps: int, blocks: int, shared_kib: int, barriers: int = 1) -> Multiprocessor:
+    return Multiprocessor(
+        warps, blocks, shared_kib * KIB, (shared_kib - 1) * KIB, barriers_per_block=barriers
+    )
 
 
 # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
 MULTIPROCESSORS: Mapping[int, Multiprocessor] = {
-    75: Multiprocessor(32, 16, 64 * KIB, 64 * KIB, reserved_bytes=0, shared_unit=256),
-    80: _with(64, 32, 164),
-    86: _with(48, 16, 100),
-    87: _with(48, 16, 164),
-    89: _with(48, 24, 100),
-    90: _with(64, 32, 228),
-    100: _with(64, 32, 228),
+    75: Multiprocessor(32, 16, 64 * KIB, 64 * KIB, reserved_bytes=0, shared_unit=256, barriers_per_block=0),
+    80: _with(64, 32, 164, barriers=0),
+    86: _with(48, 16, 100, barriers=0),
+    87: _with(48, 16, 164, barriers=0),
+    89: _with(48, 24, 100, barriers=0),
+    90: _with(64, 32, 228, barriers=2),
+    100: _with(64, 32, 228, barriers=2),
     103: _with(64, 32, 228),
     110: _with(48, 24, 228),
     120: _with(48, 24, 100),
@@ -74,7 +79,8 @@ class Occupancy:
     fraction : float
         Warps over the most that the architecture holds.
     limited_by : tuple of str
-        What no further block finds room in: ``"warps"``, ``"blocks"``, ``"registers"``, ``"shared memory"``.
+        What no further block finds room in: ``"warps"``, ``"blocks"``, ``"registers"``, ``"shared memory"``,
+        ``"barriers"``.
     """
 
     blocks: int
@@ -99,7 +105,7 @@ def multiprocessor(arch: str) -> Multiprocessor:
     return found
 
 
-def occupancy(arch: str, threads: int, registers: int, shared_bytes: int = 0) -> Occupancy:
+def occupancy(arch: str, threads: int, registers: int, shared_bytes: int = 0, barriers: int = 1) -> Occupancy:
     """Return the occupancy of a kernel.
 
     Parameters
@@ -112,6 +118,8 @@ def occupancy(arch: str, threads: int, registers: int, shared_bytes: int = 0) ->
         Of one thread, 0 to 255.
     shared_bytes : int
         Of one block, static plus dynamic; with the largest share of the cache given to shared memory.
+    barriers : int
+        Named barriers of one block, 0 to 16.
 
     Returns
     -------
@@ -131,6 +139,7 @@ def occupancy(arch: str, threads: int, registers: int, shared_bytes: int = 0) ->
         ("threads", threads, 1, THREADS_PER_BLOCK),
         ("registers", registers, 0, REGISTERS_PER_THREAD),
         ("shared_bytes", shared_bytes, 0, 2**31),
+        ("barriers", barriers, 0, 16),
     ):
         if not least <= value <= most:
             raise SpecError(f"occupancy: {name} is {value}, it must lie in [{least}, {most}]; correct it")
@@ -147,6 +156,8 @@ def occupancy(arch: str, threads: int, registers: int, shared_bytes: int = 0) ->
     if per_block:
         is_too_large = shared_bytes > chip.shared_bytes_per_block
         room["shared memory"] = 0 if is_too_large else chip.shared_bytes // per_block
+    if barriers and chip.barriers_per_block:
+        room["barriers"] = chip.blocks * chip.barriers_per_block // barriers
     blocks = min(room.values())
     limited_by = tuple(name for name, count in room.items() if count == blocks)
     return Occupancy(blocks, blocks * warps, blocks * warps / chip.warps, limited_by)

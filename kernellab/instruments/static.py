@@ -42,7 +42,7 @@ def resources(program: Program, plan: Plan) -> tuple[Reading, ...]:
 
     used = resource_usage(program.binary(launch.kernel))[program.entry(launch.kernel)]
     shared = used.shared_bytes + launch.shared_mem
-    found = occupancy(program.arch, math.prod(launch.block), used.registers, shared)
+    found = occupancy(program.arch, math.prod(launch.block), used.registers, shared, used.barriers)
     return (
         Reading("registers", used.registers, "registers/thread", "derived"),
         Reading("shared_bytes", shared, "bytes/block", "derived"),
