@@ -130,17 +130,23 @@ def test_near_ties_would_catch_rounding_twice():
     assert np.any(twice != call("fma.rn.f32", a, b, c))
 
 
-@pytest.mark.parametrize("format", ["f32", "bf16"])
+@pytest.mark.parametrize("format", ["f32", "f64", "bf16"])
 def test_fma_of_subnormal_results(format):
     rng = np.random.default_rng(8)
-    least = FORMATS[format][1]
-    a = random_floats(format, 1500, rng, 2)
-    b = (random_floats(format, 1500, rng, 2).astype(np.float64) * 2.0 ** (least + 3)).astype(DTYPES[format])
-    c = (rng.integers(-40, 40, 1500) * 2.0**least).astype(DTYPES[format])
+    precision, least, _ = FORMATS[format]
+    root = 2.0 ** (least // 2)
+    a, b = (
+        (random_floats(format, 1000, rng, 2).astype(np.float64) * root).astype(DTYPES[format]) for _ in "ab"
+    )
+    c = (rng.integers(-40, 40, 1000) * 2.0 ** (least + rng.choice([0, 1, precision - 8], 1000))).astype(
+        DTYPES[format]
+    )
     check_exact(f"fma.rn.{format}", "fma", format, "rn", [a, b, c])
-    if format == "f32":
-        tail = np.float32(2.0**-127), np.float32(1 + 2.0**-20), np.float32(2.0**-150)
-        check_exact("fma.rn.f32", "fma", "f32", "rn", [[2.0**-75], [2.0**-75 * (1 + 2.0**-20)], [tail[0]]])
+    # c + half a step, less or more a little that a float64 sum of float32 cannot hold
+    half, step = 2.0 ** ((least - 1) // 2), 2.0 ** -(precision - 4)
+    for odd in (1, 2 ** (precision - 2) + 1):
+        columns = [[half * (1 + step)], [half * (1 - step)], [odd * 2.0**least]]
+        check_exact(f"fma.rn.{format}", "fma", format, "rn", columns)
 
 
 def test_fma_is_not_a_multiply_and_an_add():
