@@ -114,7 +114,7 @@ def assemble_ptx(text: str, *, arch: str | None = None, path: str | os.PathLike[
     if target is None or not ptx_text.entries(text):
         lack = "a .target line" if target is None else "an .entry"
         raise SpecError(
-            f"{label} has no {lack}, so it is no PTX kernel; pass the text that nvcc -ptx or Triton writes"
+            f"{label} lacks {lack}, so it is no PTX kernel; pass the text that nvcc -ptx or Triton writes"
         )
     chosen = arch or _assembled_for(target[1])
     tidy = ptx_text.rename_files(text.replace("\r\n", "\n"), lambda name: name)
@@ -155,6 +155,8 @@ def link(binaries: Sequence[Binary], *, max_registers: int | None = None) -> tup
             f"link: the binaries are for {', '.join(sorted(archs)) or 'nothing'}; compile them for one arch"
         )
     keys = [binary.key for binary in binaries]
+    if len(binaries) > 1 and _clash(binaries):
+        return tuple(each for binary in binaries for each in link([binary], max_registers=max_registers))
     key = cache.digest("linked", _RECIPE, keys, max_registers, _stamp())
     cubin, log = _cached_cubin([binary.ptx for binary in binaries], archs.pop(), key, max_registers)
     if cubin is None and len(binaries) > 1:
@@ -168,6 +170,20 @@ def link(binaries: Sequence[Binary], *, max_registers: int | None = None) -> tup
         )
         for binary in binaries
     )
+
+
+def _clash(binaries: Sequence[Binary]) -> bool:
+    """Whether two texts define one name: nvJitLink makes a broken cubin of them without a word."""
+    names = [
+        name
+        for binary in binaries
+        for name in (
+            *ptx_text.entries(binary.ptx),
+            *ptx_text.defined_functions(binary.ptx),
+            *ptx_text.globals_(binary.ptx),
+        )
+    ]
+    return len(names) != len(set(names))
 
 
 def _cached_cubin(

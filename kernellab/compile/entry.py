@@ -57,7 +57,8 @@ def _readable(binary: Binary) -> list[str]:
     entries = ptx_text.entries(binary.ptx)
     names = [demangle(entry) or entry for entry in entries]
     return [
-        name if names.count(name) == 1 else f"{name} ({entry})" for name, entry in zip(names, entries, strict=True)
+        name if names.count(name) == 1 else f"{name} ({entry})"
+        for name, entry in zip(names, entries, strict=True)
     ]
 
 

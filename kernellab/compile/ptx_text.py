@@ -117,6 +117,12 @@ def defined_functions(ptx: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for _, name in _definitions(ptx)))
 
 
+def globals_(ptx: str) -> tuple[str, ...]:
+    """The module's variables that a linker sees."""
+    pattern = rf"^\s*\.(?:visible|weak)\s+\.(?:global|const|shared)\b[^;=\[]*?({_NAME})\s*(?:\[|=|;)"
+    return tuple(dict.fromkeys(re.findall(pattern, ptx, re.MULTILINE)))
+
+
 def _definitions(ptx: str) -> list[tuple[str, str]]:
     pattern = rf"^[ \t]*(\.(?:visible|weak))?\s*\.func\s*(?:\([^)]*\)\s*)?({_NAME})[^;{{]*\{{"
     return re.findall(pattern, _blank_comments(ptx), re.MULTILINE)
