@@ -241,6 +241,9 @@ class Batch:
         if access.is_aggregated:
             mask = _elected(mask, access.is_full_warp_only)
         key = (number, space, operation)
+        if access.is_loop and space == "shared":
+            self._count_loop(number, addresses, mask, access.width, lanes)
+            return
         for offset, width in ((access.offset, access.width), *access.more):
             where = addresses + offset if offset else addresses
             cost = self._cost(space, operation, where, mask, width, number)
@@ -262,6 +265,8 @@ class Batch:
                 shared = counting.shared_load(addresses, mask, width)
             elif operation == "store":
                 shared = counting.shared_store(addresses, mask, width)
+            elif number in self.launch.swaps:
+                shared = counting.shared_cas(addresses, mask, width)
             else:
                 is_float_add = number in self.launch.float_adds
                 shared = counting.shared_atomic(addresses, mask, width, is_float_add)
@@ -274,6 +279,18 @@ class Batch:
         else:
             found = counting.global_access(addresses, mask, width)
         return int(found.sectors.sum()), int(found.lines.sum()), int(found.ideal_sectors.sum())
+
+    def _count_loop(
+        self, number: int, addresses: Int64, mask: npt.NDArray[np.bool_], width: int, lanes: Lanes
+    ) -> None:
+        """Count an atomic on shared memory that became a loop of load and compare-and-swap."""
+        loop = counting.shared_cas_loop(addresses, mask, width)
+        rounds, loaded = int(loop.rounds.sum()), int(loop.load_wavefronts.sum())
+        conflicts, swapped = int(loop.load_bank_conflicts.sum()), int(loop.wavefronts.sum())
+        self.counts.add_access(
+            (number, "shared", "load"), (rounds, loaded, conflicts, loaded - conflicts, lanes.count)
+        )
+        self.counts.add_access((number, "shared", "atomic"), (rounds, swapped, 0, swapped, lanes.count))
 
     # -- complaints
     def report(self, number: int, operation: str, space: str, lanes: Lanes, faults: list[Fault]) -> None:

@@ -113,6 +113,11 @@ class Launch:
             for number, (_, instruction) in enumerate(self._positions)
             if is_float_add(instruction)
         }
+        self.swaps = {
+            number
+            for number, (_, instruction) in enumerate(self._positions)
+            if ".cas" in instruction.opcode
+        }
         self.counts = self.new_counts()
         self._batches: dict[int, Batch] = {}
 
