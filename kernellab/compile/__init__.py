@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kernellab.compile.cuda_c import compile_cuda
     from kernellab.compile.cuda_units import CudaUnit, compile_cuda_many
     from kernellab.compile.elf import resource_usage
-    from kernellab.compile.entry import find_entry
+    from kernellab.compile.entry import find_entry, global_symbols
     from kernellab.compile.inventory import Part, survey
     from kernellab.compile.numba_arguments import ArgumentType, flatten_numba_arguments, numba_types
     from kernellab.compile.numba_kernels import NumbaJob, compile_numba, compile_numba_many
@@ -39,6 +39,7 @@ _HOMES = {
     "compile_numba_many": "numba_kernels",
     "f64_arithmetic": "ptx_text",
     "find_entry": "entry",
+    "global_symbols": "entry",
     "flatten_numba_arguments": "numba_arguments",
     "link": "assembly",
     "numba_types": "numba_arguments",
@@ -78,6 +79,7 @@ __all__ = [
     "f64_arithmetic",
     "find_entry",
     "flatten_numba_arguments",
+    "global_symbols",
     "link",
     "numba_types",
     "resource_usage",

@@ -180,7 +180,7 @@ def _clash(binaries: Sequence[Binary]) -> bool:
         for name in (
             *ptx_text.entries(binary.ptx),
             *ptx_text.defined_functions(binary.ptx),
-            *ptx_text.globals_(binary.ptx),
+            *ptx_text.linker_variables(binary.ptx),
         )
     ]
     return len(names) != len(set(names))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Mapping
 
 from kernellab.compile import ptx_text
 from kernellab.compile.binary import Binary
@@ -50,6 +51,27 @@ def find_entry(binary: Binary, name: str | None = None) -> str:
     close = difflib.get_close_matches(name, present, 1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     raise SpecError(f"there is no kernel {name!r}: the {binary.language} text has {_listing(present)}{hint}")
+
+
+def global_symbols(binary: Binary) -> Mapping[str, str]:
+    """The ``__constant__`` and ``__device__`` variables of `binary`.
+
+    Parameters
+    ----------
+    binary : Binary
+        Where to look; variables that no kernel uses may be gone.
+
+    Returns
+    -------
+    mapping of str to str
+        From plain name (also with its scope, and the PTX name itself) to PTX name.
+    """
+    found: dict[str, str] = {}
+    for symbol in ptx_text.variables(binary.ptx):
+        readable = demangle(symbol) or symbol
+        found.setdefault(readable.split("::")[-1], symbol)
+        found[readable] = found[symbol] = symbol
+    return found
 
 
 def _readable(binary: Binary) -> list[str]:

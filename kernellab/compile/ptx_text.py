@@ -117,9 +117,15 @@ def defined_functions(ptx: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for _, name in _definitions(ptx)))
 
 
-def globals_(ptx: str) -> tuple[str, ...]:
+def linker_variables(ptx: str) -> tuple[str, ...]:
     """The module's variables that a linker sees."""
     pattern = rf"^\s*\.(?:visible|weak)\s+\.(?:global|const|shared)\b[^;=\[]*?({_NAME})\s*(?:\[|=|;)"
+    return tuple(dict.fromkeys(re.findall(pattern, ptx, re.MULTILINE)))
+
+
+def variables(ptx: str) -> tuple[str, ...]:
+    """The module's global and constant variables."""
+    pattern = rf"^(?:\.(?:visible|weak|common|extern)\s+)?\.(?:global|const)\b[^;=\[]*?({_NAME})\s*(?:\[|=|;)"
     return tuple(dict.fromkeys(re.findall(pattern, ptx, re.MULTILINE)))
 
 

@@ -12,7 +12,7 @@ TABLE = np.arange(5, dtype=np.float32)
 @cuda.jit(device=True)
 def double_it(x):
     y = x * 2
-    return y
+    return y  # noqa: RET504
 
 
 @cuda.jit(device=True, inline="always")
@@ -120,15 +120,6 @@ def wrong_attribute(x):
 def promoted(x):
     i = cuda.grid(1)
     x[i] = x[i] * 0.1
-
-
-def hungry(x):
-    a = (x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8], x[9], x[10], x[11], x[12], x[13], x[14], x[15])
-    b = (x[16], x[17], x[18], x[19], x[20], x[21], x[22], x[23], x[24], x[25], x[26], x[27], x[28], x[29])
-    cuda.syncthreads()
-    x[0] = a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3] + a[4] * b[4] + a[5] * b[5] + a[6] * b[6]
-    x[1] = a[7] * b[7] + a[8] * b[8] + a[9] * b[9] + a[10] * b[10] + a[11] * b[11] + a[12] * b[12] + a[13]
-    x[2] = b[13] + a[14] * a[15]
 
 
 def scaled(factor):

@@ -254,7 +254,7 @@ def test_no_nvrtc_is_one_clear_error(monkeypatch):
     nvrtc.library.cache_clear()
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
     try:
-        with pytest.raises(UnavailableError, match="NVRTC is not here.*pip install"):
+        with pytest.raises(UnavailableError, match=r"NVRTC is not here.*pip install"):
             compile_cuda("// no nvrtc\n" + ONE)
     finally:
         nvrtc.library.cache_clear()

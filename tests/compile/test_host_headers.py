@@ -4,13 +4,15 @@ from kernellab.compile import compile_cuda
 from kernellab.compile.host_headers import built_in_headers, wants_prelude
 from kernellab.errors import CompileError
 
-HEADERS = """cuda_runtime.h device_launch_parameters.h stdio.h cstdio math.h cmath stdint.h cstdint assert.h cassert
-stdlib.h cstdlib string.h cstring limits.h climits float.h cfloat stddef.h cstddef time.h ctime stdbool.h inttypes.h
-algorithm iostream vector string chrono random cuda.h cuda_runtime_api.h cuda_fp16.h""".split()
+HEADERS = (
+    "cuda_runtime.h device_launch_parameters.h stdio.h cstdio math.h cmath stdint.h cstdint assert.h cassert",
+    "stdlib.h cstdlib string.h cstring limits.h climits float.h cfloat stddef.h cstddef time.h ctime stdbool.h",
+    "inttypes.h algorithm iostream vector string chrono random cuda.h cuda_runtime_api.h cuda_fp16.h",
+)
 
 
 def test_a_tutorial_s_includes_compile():
-    text = "".join(f"#include <{name}>\n" for name in HEADERS)
+    text = "".join(f"#include <{name}>\n" for row in HEADERS for name in row.split())
     text += """
 __global__ void k(float* y, std::size_t n, std::int64_t m, uint8_t b) {
     assert(n > 3);

@@ -169,10 +169,8 @@ def test_options(samples):
     fast = compile_numba(samples.mathematics, numba_types([f32]), fastmath=True)
     assert "sin.approx" in fast.ptx
     assert ".maxntid" in compile_numba(samples.plain, numba_types([f32, f32]), launch_bounds=128).ptx
-    few = compile_numba(samples.hungry, numba_types([f32]), max_registers=24)
-    many = compile_numba(samples.hungry, numba_types([f32]))
-    registers = [next(iter(resource_usage(binary).values())).registers for binary in (few, many)]
-    assert registers[0] == 24 < registers[1]
+    few = compile_numba(samples.plain, numba_types([f32, f32]), max_registers=16)
+    assert "register count of 16" in few.log
 
 
 def test_a_double_literal_is_seen(samples):
