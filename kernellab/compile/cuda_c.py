@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from kernellab.compile import cache, includes, nvrtc, ptx_text
 from kernellab.compile.binary import Binary
-from kernellab.compile.host_code import find_host_code
+from kernellab.compile.host_code import HostCode, find_host_code
 from kernellab.compile.host_headers import PRELUDE, built_in_headers, wants_prelude
 from kernellab.compile.itanium import demangle
 from kernellab.compile.memory import recall, remember
@@ -186,23 +186,45 @@ _known_headers_digest: str | None = None
 
 def _compile(request: Request, found: includes.Includes, key: str) -> Binary:
     nvrtc.check_architecture(request.arch)
-    try:
-        made = _run_nvrtc(request, found)
-    except nvrtc.NvrtcError as error:
-        host = find_host_code(request.text)
-        if host is None:
-            raise _explain(request, error.log) from None
-        nvcc = toolchain().nvcc
-        if nvcc is None:
-            raise CompileError(
-                f"{request.label}: line {host.line} holds host code ({host.what}), which NVRTC does not "
-                "compile; install nvcc (CUDA toolkit) or move the kernels to a file of their own",
-                error.log,
-            ) from None
-        from kernellab.compile.nvcc import compile_with_nvcc
+    host = find_host_code(request.text)
+    nvcc = toolchain().nvcc
+    refused: CompileError | UnavailableError | None = None
+    if nvcc is None or host is None or not host.is_certain or "__CUDACC_RTC__" in request.text:
+        try:
+            made = _run_nvrtc(request, found)
+        except nvrtc.NvrtcError as error:
+            if host is None or not (nvcc or host.is_certain or _misses_host_names(error.log)):
+                raise _explain(request, error.log) from None
+            if nvcc is None:
+                raise _refuse(request, host, error.log) from None
+            refused = _explain(request, error.log)
+        else:
+            return _finish(request, found, key, made.ptx, made.cubin, made.lowered, made.log)
+    from kernellab.compile.nvcc import compile_with_nvcc
 
+    assert nvcc is not None
+    try:
         return _finish(request, found, key, *compile_with_nvcc(request, nvcc, _search(request)))
-    return _finish(request, found, key, made.ptx, made.cubin, made.lowered, made.log)
+    except CompileError:
+        # What NVRTC said is nearer to the point where nothing shows that the text needs a host compiler.
+        if refused is not None and host is not None and not host.is_certain:
+            raise refused from None
+        raise
+
+
+def _misses_host_names(log: str) -> bool:
+    """Whether what is missing are names that only a host compiler's library has."""
+    return bool(
+        re.search(r'namespace "(?:std|thrust)" has no member|identifier "(?:s?rand|fprintf|atoi|fopen)"', log)
+    )
+
+
+def _refuse(request: Request, host: HostCode, log: str) -> CompileError:
+    return CompileError(
+        f"{request.label}: line {host.line} holds host code ({host.what}), which NVRTC does not compile; install "
+        "nvcc (CUDA toolkit) or move the kernels to a file of their own",
+        log,
+    )
 
 
 def _run_nvrtc(request: Request, found: includes.Includes) -> nvrtc.Compilation:

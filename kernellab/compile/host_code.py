@@ -31,18 +31,27 @@ _MARKS = (
         "the C++ library's host part",
     ),
     (
-        re.compile(r"(?<![\w.>:])(?:malloc|fprintf|exit|rand|srand|atoi|fopen)\s*\("),
+        re.compile(r"(?<![\w.>:])(?:fprintf|rand|srand|atoi|fopen)\s*\("),
         "a call of the C library",
     ),
 )
 
 
+_CERTAIN = (
+    "the function main",
+    "a kernel launch with <<<...>>>",
+    "a call of the CUDA runtime",
+    "a library call",
+)
+
+
 @dataclass(frozen=True)
 class HostCode:
-    """One place in a text that only a host compiler takes."""
+    """One place in a text that only a host compiler takes; not certain where device code may say the same."""
 
     line: int
     what: str
+    is_certain: bool = False
 
 
 def blank_comments_and_strings(text: str) -> str:
@@ -58,13 +67,13 @@ def find_host_code(text: str) -> HostCode | None:
     >>> find_host_code("// int main() is not here\n__global__ void k() {}") is None
     True
     >>> find_host_code("__global__ void k() {}\nint main() { return 0; }")
-    HostCode(line=2, what='the function main')
+    HostCode(line=2, what='the function main', is_certain=True)
     """
     code = blank_comments_and_strings(text)
     for pattern, what in _MARKS:
         match = pattern.search(code)
         if match:
-            return HostCode(code.count("\n", 0, match.start()) + 1, what)
+            return HostCode(code.count("\n", 0, match.start()) + 1, what, what in _CERTAIN)
     return find_host_include(text)
 
 

@@ -289,6 +289,7 @@ _CUB = _GUARD + "".join(
 )
 
 PRELUDE = "kernellab_prelude.h"
+_UNIX_TYPES = "typedef unsigned int uint; typedef unsigned short ushort; typedef unsigned long ulong;\n"
 HOST_ONLY = frozenset((*_EMPTY, *_STREAM_HEADERS))
 
 
@@ -311,10 +312,8 @@ def built_in_headers(hidden: Iterable[str] = ()) -> dict[str, str]:
     }
     headers |= dict.fromkeys(_EMPTY, _GUARD) | dict.fromkeys(_STREAM_HEADERS, _GUARD + _STREAMS)
     headers["cub/cub.cuh"] = _CUB
-    headers[PRELUDE] = _GUARD + "".join(
-        f"#include <{name}>\n"
-        for name in ("cstdint", "climits", "cfloat", "cmath", "cstddef", "cstdlib", "algorithm", "iosfwd")
-    )
+    names = ("cstdint", "climits", "cfloat", "cmath", "cstddef", "cstdlib", "algorithm", "iosfwd")
+    headers[PRELUDE] = _GUARD + "".join(f"#include <{name}>\n" for name in names) + _UNIX_TYPES
     for name in hidden:
         headers.pop(name, None)
     return headers
@@ -336,7 +335,7 @@ def wants_prelude(log: str) -> bool:
     known |= set(
         _words(
             "NULL abs basic_ostream clamp fma intmax_t intptr_t isfinite isinf isnan max min "
-            "ptrdiff_t size_t swap uintmax_t uintptr_t"
+            "ptrdiff_t size_t swap uint ulong ushort uintmax_t uintptr_t"
         )
     )
     return bool(names & known)

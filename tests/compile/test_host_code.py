@@ -67,6 +67,12 @@ def test_an_error_in_device_code_is_not_blamed_on_host_code(without):
         compile_cuda("// int main() { k<<<1, 1>>>(); }\n__global__ void k(int* y) { *y = nowhere; }\n")
 
 
+def test_an_error_beside_a_harmless_include_is_the_error(without):
+    without(nvcc=None)
+    with pytest.raises(CompileError, match=r"\(2\): error: .*nowhere"):
+        compile_cuda("#include <iostream>\n__global__ void k(int* y) { *y = nowhere; }\n")
+
+
 @pytest.mark.parametrize(
     ("text", "line", "what"),
     [
