@@ -148,7 +148,7 @@ def trace(
     *call: Any,
     shared_mem: int = 0,
     options: Sequence[str] = (),
-    globals: Mapping[str, Any] | None = None,  # noqa: A002  (the public name)
+    globals: Mapping[str, Any] | None = None,
     blocks: int | None = None,
     sanitize: bool = False,
     arch: str = "sm_90",
@@ -184,7 +184,7 @@ def trace(
     seed : int, optional
         Serve the lanes of each atomic in a random order, which shows what depends on it.
     budget : int, optional
-        Instructions that one wave of blocks may execute (default 4194304).
+        Instructions that one wave of blocks may execute; by default it may take 12 seconds of processor time.
     errors : {"raise", "record"}
         Raise at the end when the kernel went out of bounds and the like, or only record it.
 
@@ -330,7 +330,7 @@ def run_binary(
 ) -> Trace:
     """Run an entry of a compiled binary on the emulator; `trace` for what is compiled already."""
     from kernellab.emulator.arguments import bind_arguments
-    from kernellab.emulator.launch import DEFAULT_BUDGET, Launch
+    from kernellab.emulator.launch import Launch
     from kernellab.emulator.memory import GlobalMemory
     from kernellab.emulator.sampling import run_sampled
     from kernellab.emulator.summary import lines_of, totals_of
@@ -344,7 +344,7 @@ def run_binary(
     printed = io.StringIO()
     launch = Launch(
         module, entry, grid, block, parameters, memory, dynamic_shared=operator.index(shared_mem),
-        variables=variables, sanitize=sanitize, seed=seed, budget=budget or DEFAULT_BUDGET,
+        variables=variables, sanitize=sanitize, seed=seed, budget=budget,
         printer=printed.write, name=who, attribution=attribution_of(binary),
     )  # fmt: skip
     errors_of: Mapping[str, float] = {}

@@ -90,7 +90,9 @@ def addresses_of(views: Views, base: int, offset: int, lanes: Lanes) -> npt.NDAr
     if part.dtype.itemsize == 8:
         found = part.view(np.int64)
         return found + offset if offset else found
-    return part.astype(np.int64) + offset if offset else part.astype(np.int64)
+    if offset:  # addresses of 32 bits wrap
+        part = part + np.uint32(offset & 0xFFFFFFFF)
+    return part.astype(np.int64)
 
 
 def _parts(space: str, addresses: npt.NDArray[np.int64], lanes: Lanes) -> list[tuple[str, Array, Lanes]]:

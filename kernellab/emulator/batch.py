@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from kernellab.emulator import counting
 from kernellab.emulator.code import Code, Views, storage_dtype
 from kernellab.emulator.counts import Counts
+from kernellab.emulator.flow import Block
 from kernellab.emulator.lanes import WARP, Lanes
 from kernellab.emulator.memory import Fault, OwnedMemory
 from kernellab.errors import ExecutionError
@@ -21,6 +23,12 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 Int64 = npt.NDArray[np.int64]
 _EVERY_LANE = np.ones((1, WARP), np.bool_)
+MAX_DEPTH = 1024
+"""Calls inside calls."""
+MAX_SECONDS = 12.0
+"""Processor time that one wave of blocks may take where no budget is given..."""
+LEAST_STEPS = 1 << 16
+"""...once it has executed this many instructions."""
 
 
 class Frame:
@@ -83,13 +91,14 @@ class Batch:
         self.owner_of_lane = np.broadcast_to(self.block_of_row[:, None], (self.height, WARP))
         self.thread_of_lane = np.arange(self.height * WARP).reshape(self.height, WARP)
         self.specials: dict[str, Array] = {}
-        self.frames: dict[tuple[int, int], Frame] = {}
+        self.frames: dict[tuple[int, int, int], Frame] = {}
         self.shared = OwnedMemory("shared", blocks, launch.shared_bytes, tracks_writes=True)
         self.local = OwnedMemory("local", self.height * WARP, launch.local_bytes)
         self.block_ids = np.zeros(blocks, np.int64)
         self.counts: Counts = launch.counts
         self.races = launch.new_races(self)
         self.steps = 0
+        self.started = 0.0
         self.current_number = 0
 
     def start(self, block_ids: npt.NDArray[np.int64], counts: Counts) -> None:
@@ -109,9 +118,14 @@ class Batch:
     # -- registers
     def frame(self, code: Code, depth: int, local_base: int) -> Frame:
         """Return the frame of a function at a depth of calls; made on first use."""
-        key = (code.first, depth)
+        key = (code.first, depth, local_base)
         found = self.frames.get(key)
-        if found is None or found.local_base != local_base:
+        if found is None:
+            if depth > MAX_DEPTH:
+                raise ExecutionError(
+                    f"{self.launch.name}: calls are {depth} deep, the emulator's limit is {MAX_DEPTH}; "
+                    "does the recursion end?"
+                )
             if local_base + code.local_bytes > self.local.size:
                 self._grow_local(local_base + code.local_bytes)
             found = self.frames[key] = Frame(self, code, depth, local_base)
@@ -293,6 +307,36 @@ class Batch:
         self.counts.add_access((number, "shared", "atomic"), (rounds, swapped, 0, swapped, lanes.count))
 
     # -- complaints
+    def check_budget(self, frame: Frame, block: Block, lanes: Lanes) -> None:
+        """Stop a wave of blocks that does not come to its end."""
+        budget = self.launch.budget
+        if budget is None:
+            seconds = time.process_time() - self.started
+            if self.steps < LEAST_STEPS or seconds < MAX_SECONDS:
+                return
+            spent = f"{self.steps} instructions in {seconds:.0f} seconds"
+        elif self.steps <= budget:
+            return
+        else:
+            spent = f"more than {budget} instructions"
+        instruction = block.terminator or frame.code.function.body[block.start]
+        what = (
+            f"instruction budget: {spent} in one wave of blocks, which has not ended; an endless loop? "
+            "If not, pass a larger budget="
+        )
+        self.fail(frame.code.first + instruction.index, "instruction budget", what, lanes)
+
+    def fail(self, number: int, kind: str, what: str, lanes: Lanes) -> None:
+        """Complain about the first of some lanes, and end the launch."""
+        row = int(lanes.row_indexes()[0])
+        column = int(np.flatnonzero(lanes.full_mask()[0])[0])
+        self.complain(number, kind, what, row, column, lanes.count)
+        self.raise_last()
+
+    def raise_last(self) -> None:
+        """Raise the latest diagnostic."""
+        raise ExecutionError(self.launch.diagnostics[-1].message)
+
     def report(self, number: int, operation: str, space: str, lanes: Lanes, faults: list[Fault]) -> None:
         """Turn the faults of an access into diagnostics."""
         rows, columns = np.nonzero(lanes.full_mask())

@@ -10,16 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from kernellab.emulator.batch import Batch, Frame
+from kernellab.emulator.branches import split
 from kernellab.emulator.code import Binder
 from kernellab.emulator.flow import Block
 from kernellab.emulator.lanes import Lanes
 from kernellab.emulator.memory import LOCAL_WINDOW, SHARED_WINDOW, UNSIGNED, WINDOW_BITS, Fault
 from kernellab.emulator.ptx import Group, Instruction, Operand, Register, Symbol
-from kernellab.errors import ExecutionError, UnsupportedPTXError
+from kernellab.errors import UnsupportedPTXError
 
 if TYPE_CHECKING:
+    from kernellab.emulator.joins import Join
     from kernellab.emulator.launch import Launch
-    from kernellab.emulator.schedule import Join, Next, Scheduler
+    from kernellab.emulator.schedule import Next, Scheduler
 
 Array = npt.NDArray[Any]
 
@@ -64,8 +66,6 @@ class Call:
                 return following, stack, lanes
             self._enter(scheduler, self.name, frame, following, stack, lanes)
             return None
-        from kernellab.emulator.terminators import split
-
         pointers = frame.views[self.pointer][lanes.rows]
         names = scheduler.batch.launch.functions_by_address
         for pointer in np.unique(lanes.flat(pointers)):
@@ -73,11 +73,8 @@ class Call:
             assert part is not None
             name = names.get(int(pointer))
             if name is None:
-                row = int(part.row_indexes()[0])
-                scheduler.batch.complain(
-                    self.number, "out of bounds", f"call of address {int(pointer):#x}, no function", row, 0
-                )
-                raise ExecutionError(scheduler.batch.launch.diagnostics[-1].message)
+                what = f"call of address {int(pointer):#x}, which is no function"
+                scheduler.batch.fail(self.number, "out of bounds", what, part)
             self._enter(scheduler, name, frame, following, stack, part)
         return None
 
@@ -87,21 +84,10 @@ class Call:
         batch = scheduler.batch
         code = batch.launch.codes[name]
         callee = batch.frame(code, frame.depth + 1, frame.local_base + frame.code.local_bytes)
-        function = code.function
-        for argument, parameter in zip(self.arguments, function.parameters, strict=False):
-            _copy_bytes(frame.parameters[argument], callee.parameters[parameter.name], lanes)
-        join = scheduler.join(frame, following, stack, is_return=True)
+        for argument, parameter in zip(self.arguments, code.function.parameters, strict=False):
+            lanes.copy_bytes(frame.parameters[argument], callee.parameters[parameter.name])
+        join = scheduler.join(frame, following, stack, tuple(self.returns))
         join.expected[lanes.rows] |= lanes.full_mask()
-        pairs = [
-            (callee.parameters[result.name], frame.parameters[name])
-            for name, result in zip(self.returns, function.returns, strict=False)
-        ]
-
-        def give_back(back: Lanes) -> None:
-            for source, target in pairs:
-                _copy_bytes(source, target, back)
-
-        join.on_return = give_back if pairs else None
         scheduler.enqueue((callee, 0, join), lanes.row_indexes(), lanes.mask)
 
 
@@ -109,17 +95,6 @@ def _parameter_name(operand: Operand) -> str:
     if not isinstance(operand, Symbol):
         raise UnsupportedPTXError(f"call with the argument {operand}: only .param variables are supported")
     return operand.name
-
-
-def _copy_bytes(source: Array, target: Array, lanes: Lanes) -> None:
-    size = min(source.shape[2], target.shape[2])
-    rows = lanes.row_indexes()[:, None]
-    if lanes.mask is None:
-        target[lanes.rows, :, :size] = source[lanes.rows, :, :size]
-        return
-    which, columns = np.nonzero(lanes.mask)
-    where = rows[which, 0]
-    target[where, columns, :size] = source[where, columns, :size]
 
 
 # -- what the driver provides
@@ -227,8 +202,7 @@ def _assert_fail(batch: Batch, frame: Frame, call: Call, lanes: Lanes) -> None:
     )
     line = int(_argument(frame, call.arguments[2], np.uint32)[row, column])
     what = f"assertion failed: `{message}` ({file}:{line}, in {function})"
-    batch.complain(call.number, "assertion", what, row, column, lanes.count)
-    raise ExecutionError(batch.launch.diagnostics[-1].message)
+    batch.fail(call.number, "assertion", what, lanes)
 
 
 def _allocate(batch: Batch, frame: Frame, call: Call, lanes: Lanes) -> None:

@@ -104,7 +104,14 @@ def basic_blocks(function: Function) -> tuple[Block, ...]:
             successors.append(following)
         cuts.append((start, stop - 1, last, tuple(successors)))
     joins = _post_dominators([cut[3] for cut in cuts])
+    if function.is_entry:  # lanes that only have to leave wait for nobody
+        ends = {i for i, cut in enumerate(cuts) if cut[0] == cut[1] and _is_end(cut[2])}
+        joins = [EXIT if join in ends else join for join in joins]
     return tuple(Block(i, *cut, joins[i]) for i, cut in enumerate(cuts))
+
+
+def _is_end(instruction: Instruction | None) -> bool:
+    return instruction is not None and instruction.guard is None and family(instruction.opcode) in ("ret", "exit")
 
 
 def _post_dominators(successors: Sequence[Sequence[int]]) -> list[int]:

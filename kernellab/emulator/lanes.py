@@ -83,6 +83,16 @@ class Lanes:
             part[self.mask] = values
             target[self.rows] = part
 
+    def copy_bytes(self, source: Array, target: Array) -> None:
+        """Copy the bytes of these lanes between ``.param`` variables, shape (height, 32, n)."""
+        size = min(source.shape[2], target.shape[2])
+        if self.mask is None:
+            target[self.rows, :, :size] = source[self.rows, :, :size]
+            return
+        which, columns = np.nonzero(self.mask)
+        rows = self.row_indexes()[which]
+        target[rows, columns, :size] = source[rows, columns, :size]
+
     def flat(self, values: Array) -> Array:
         """Take the active lanes of `values`, shape (R, 32), in row-major order."""
         return values.reshape(-1) if self.mask is None else values[self.mask]

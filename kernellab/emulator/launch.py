@@ -20,8 +20,8 @@ from kernellab.emulator.program import (
     bind_program,
     find_variable,
     function_addresses,
-    lay_out_globals,
     is_float_add,
+    lay_out_globals,
     lay_out_shared,
     reachable,
 )
@@ -31,8 +31,10 @@ from kernellab.emulator.schedule import Scheduler
 from kernellab.errors import ExecutionError, SpecError
 
 WARPS_PER_BATCH = 256
-DEFAULT_BUDGET = 1 << 22
-"""Instructions that one wave of blocks may execute before it counts as endless."""
+RESIDENT_WARPS = 132 * 64
+"""Warps that may wait for each other at once: as many as an H200 holds."""
+MEMORY_PER_BATCH = 1 << 26
+"""Bytes of local and of shared memory that a batch may take."""
 MAX_DIAGNOSTICS = 1000
 
 
@@ -58,7 +60,8 @@ class Launch:
         Look for races.
     seed : int or None
         Serve the lanes of an atomic in a random order.
-    budget : int
+    budget : int or None
+        Instructions that a wave of blocks may execute; by default it may take some seconds.
     printer : callable
         Gets what printf prints.
     name : str
@@ -73,7 +76,7 @@ class Launch:
         self, module: Module, entry: str, grid: tuple[int, int, int], block: tuple[int, int, int],
         parameters: Mapping[str, bytes], memory: GlobalMemory, *, dynamic_shared: int = 0,
         variables: Mapping[str, Any] | None = None, sanitize: bool = False, seed: int | None = None,
-        budget: int = DEFAULT_BUDGET, printer: Callable[[str], Any] | None = None, name: str = "",
+        budget: int | None = None, printer: Callable[[str], Any] | None = None, name: str = "",
         shared_limit: int = 232448, attribution: Callable[[Function], Attribution] | None = None,
     ) -> None:  # fmt: skip
         self.module = module
@@ -119,7 +122,7 @@ class Launch:
             if ".cas" in instruction.opcode
         }
         self.counts = self.new_counts()
-        self._batches: dict[int, Batch] = {}
+        self._idle: dict[int, list[Batch]] = {}
 
     def _lay_out(
         self, names: set[str], values: dict[str, Any], parameters: Mapping[str, bytes], shared_limit: int
@@ -188,18 +191,48 @@ class Launch:
             Where to count; the launch's own by default.
         """
         total = self.block_count if block_ids is None else block_ids.size
-        per_batch = max(1, WARPS_PER_BATCH // -(-self.threads // WARP))
+        per_batch = self._blocks_per_batch()
         counts = self.counts if counts is None else counts
+        waiting: list[Scheduler] = []
         with np.errstate(all="ignore"):
             for start in range(0, total, per_batch):
                 stop = min(start + per_batch, total)
                 ids = np.arange(start, stop) if block_ids is None else block_ids[start:stop]
-                batch = self._batches.get(ids.size)
-                if batch is None:
-                    batch = self._batches[ids.size] = Batch(self, ids.size)
+                batch = self._idle_batch(ids.size)
                 batch.start(ids, counts)
-                Scheduler(batch, batch.frame(self.entry, 0, 0)).run()
-                self.ticks += batch.steps
+                self._advance(Scheduler(batch, batch.frame(self.entry, 0, 0)), waiting)
+                if sum(each.batch.height for each in waiting) > RESIDENT_WARPS:
+                    waiting[0].deadlock()
+            self._finish(waiting)
+
+    def _blocks_per_batch(self) -> int:
+        """Return how many blocks run together, so that their registers and memory stay small."""
+        warps = -(-self.threads // WARP)
+        nbytes = max(self.local_bytes * warps * WARP, self.shared_bytes, 1)
+        return max(1, min(WARPS_PER_BATCH // warps, MEMORY_PER_BATCH // nbytes))
+
+    def _idle_batch(self, blocks: int) -> Batch:
+        idle = self._idle.get(blocks)
+        return idle.pop() if idle else Batch(self, blocks)
+
+    def _advance(self, scheduler: Scheduler, waiting: list[Scheduler]) -> None:
+        """Run a batch until it ends, or waits for other blocks."""
+        before = scheduler.batch.steps
+        if scheduler.run():
+            self._idle.setdefault(scheduler.batch.blocks, []).append(scheduler.batch)
+        else:
+            waiting.append(scheduler)
+        self.ticks += scheduler.batch.steps - before
+
+    def _finish(self, waiting: list[Scheduler]) -> None:
+        """Run the batches that wait for each other in turns, until all have ended."""
+        while waiting:
+            version, count = self.memory.version, len(waiting)
+            todo, waiting = waiting, []
+            for scheduler in todo:
+                self._advance(scheduler, waiting)
+            if len(waiting) == count and self.memory.version == version:
+                waiting[0].deadlock()
 
     # -- where things are
     def position(self, number: int) -> tuple[Function, Any]:

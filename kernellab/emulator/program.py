@@ -67,17 +67,24 @@ def reachable(module: Module, entry: str) -> tuple[dict[str, Function], set[str]
         found[name] = function
         for instruction in function.body:
             mentioned = symbols_of(instruction.operands)
-            names |= mentioned
             if family(instruction.opcode) == "call" and any(
                 isinstance(each, Register) for each in instruction.operands
             ):
                 mentioned |= {each for each, f in module.functions.items() if not f.is_entry}
-            todo += [each for each in sorted(mentioned) if each in module.functions and each not in found]
-    for name in list(names):
-        variable = module.variables.get(name)
-        if variable is not None:
-            names |= {each.name for each in variable.initial if isinstance(each, Symbol)}
+            names |= mentioned | _named_by_variables(module, mentioned)
+            todo += [each for each in sorted(names) if each in module.functions and each not in found]
     return found, names
+
+
+def _named_by_variables(module: Module, names: set[str]) -> set[str]:
+    """Return the symbols in the initial values of variables, and of the variables that those name."""
+    found: set[str] = set()
+    todo = [name for name in names if name in module.variables]
+    while todo:
+        symbols = {each.name for each in module.variables[todo.pop()].initial if isinstance(each, Symbol)}
+        todo += [name for name in symbols - found if name in module.variables]
+        found |= symbols
+    return found
 
 
 def is_float_add(instruction: Instruction) -> bool:
