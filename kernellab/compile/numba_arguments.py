@@ -30,6 +30,8 @@ class ArgumentType:
         ``"C"``, ``"F"`` or ``"A"`` (any strides).
     items : tuple of ArgumentType
         The members of a tuple.
+    named : type or None
+        The class of a named tuple.
 
     Examples
     --------
@@ -41,6 +43,7 @@ class ArgumentType:
     ndim: int | None = None
     layout: str = "C"
     items: tuple[ArgumentType, ...] = ()
+    named: type | None = None
 
     @classmethod
     def of(cls, value: Any) -> ArgumentType:
@@ -57,7 +60,8 @@ class ArgumentType:
         if isinstance(value, (float, complex)):
             return cls(np.dtype(type(value)))
         if isinstance(value, tuple):
-            return cls(None, items=tuple(cls.of(each) for each in value))
+            named = type(value) if hasattr(value, "_fields") else None
+            return cls(None, items=tuple(cls.of(each) for each in value), named=named)
         return cls._of_device_array(value)
 
     @classmethod
@@ -98,7 +102,8 @@ class ArgumentType:
     def example(self) -> Any:
         """A value of this type, for Numba to look at."""
         if self.dtype is None:
-            return tuple(each.example() for each in self.items)
+            members = [each.example() for each in self.items]
+            return self.named(*members) if self.named else tuple(members)
         if self.ndim is None:
             return np.zeros(1, self.dtype)[0]
         if self.layout == "A" and self.ndim:
@@ -107,7 +112,8 @@ class ArgumentType:
 
     def __str__(self) -> str:
         if self.dtype is None:
-            return f"({', '.join(map(str, self.items))})"
+            name = f"{self.named.__module__}.{self.named.__qualname__}" if self.named else ""
+            return f"{name}({', '.join(map(str, self.items))})"
         name = self.dtype.name if self.dtype.names is None else str(self.dtype)
         if self.ndim is None:
             return name

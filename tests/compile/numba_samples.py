@@ -3,10 +3,16 @@
 import math
 
 import numpy as np
-from numba import cuda, float32
+from numba import cuda, float32, njit
+from numba.cuda.random import xoroshiro128p_uniform_float32
 
 SCALE = 5
 TABLE = np.arange(5, dtype=np.float32)
+
+
+@njit
+def thrice(x):
+    return x * 3
 
 
 @cuda.jit(device=True)
@@ -120,6 +126,19 @@ def wrong_attribute(x):
 def promoted(x):
     i = cuda.grid(1)
     x[i] = x[i] * 0.1
+
+
+def pairs(p):
+    p.values[0] = p.scale
+
+
+def host_compiled(x):
+    x[0] = thrice(x[1])
+
+
+def random_numbers(states, x):
+    i = cuda.grid(1)
+    x[i] = xoroshiro128p_uniform_float32(states, i)
 
 
 def scaled(factor):

@@ -62,7 +62,7 @@ def test_in_memory_results_survive_without_a_disk(tmp_path, monkeypatch):
 
 def test_importing_touches_no_disk_and_loads_no_compiler(tmp_path):
     code = (
-        "import sys, kernellab.compile, kernellab.compile.cuda_c, kernellab.compile.numba_kernels, kernellab.compile.sass\n"
+        "import sys, kernellab.compile.cuda_c, kernellab.compile.numba_kernels, kernellab.compile.sass\n"
         "bad = {'cuda', 'numba', 'cupy', 'llvmlite', 'platformdirs'} & set(sys.modules)\n"
         "assert not bad, bad\n"
     )

@@ -134,7 +134,8 @@ def test_user_files_win_over_stand_ins(tmp_path):
 
 def test_an_old_half_header_does_not_get_in(tmp_path):
     (tmp_path / "cuda_fp16.h").write_text("#error an old toolkit\n")
-    text = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n__global__ void k(__half* y) { y[0] = __hadd(y[1], y[2]); }\n"
+    text = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
+    text += "__global__ void k(__half* y) { y[0] = __hadd(y[1], y[2]); }\n"
     assert compile_cuda(text, include_dirs=[tmp_path]).cubin
     assert compile_cuda(text, path=tmp_path / "k.cu").cubin
 
@@ -262,7 +263,8 @@ def test_no_nvrtc_is_one_clear_error(monkeypatch):
 
 @pytest.mark.parametrize("visible", ["", "-1"])
 def test_no_device_is_needed(visible):
-    code = f"from kernellab.compile import compile_cuda\nassert compile_cuda({'// ' + visible!r} + chr(10) + {ONE!r}).cubin\n"
+    text = f"// visible: {visible}\n{ONE}"
+    code = f"from kernellab.compile import compile_cuda\nassert compile_cuda({text!r}).cubin\n"
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": visible}
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, env=environment)
 

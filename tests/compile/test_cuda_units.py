@@ -76,7 +76,8 @@ def test_the_error_is_that_of_the_unit_at_fault(units, tmp_path):
 
 
 def test_units_that_clash_are_compiled_apart(tmp_path):
-    text = '__device__ int helper(int x) {{ return x + {0}; }}\nextern "C" __global__ void k{0}(int* y) {{ *y = helper(*y); }}\n'
+    text = "__device__ int helper(int x) {{ return x + {0}; }}\n"
+    text += 'extern "C" __global__ void k{0}(int* y) {{ *y = helper(*y); }}\n'
     units = [CudaUnit(text.format(number), str(tmp_path / f"k{number}.cu")) for number in (1, 2)]
     binaries = compile_cuda_many(units)
     assert [list(binary.names) for binary in binaries] == [["k1"], ["k2"]]

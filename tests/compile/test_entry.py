@@ -30,7 +30,7 @@ def test_the_only_kernel_needs_no_name():
 
 def test_several_kernels_need_one():
     text = TEXT + 'extern "C" __global__ void other(int* y) { *y = 1; }\n'
-    with pytest.raises(SpecError, match="other.*name one"):
+    with pytest.raises(SpecError, match=r"other.*name one"):
         find_entry(compile_cuda(text))
 
 

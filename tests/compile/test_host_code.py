@@ -57,7 +57,8 @@ def test_an_error_beside_host_code_is_nvcc_s_with_the_right_line(host_file):
 
 def test_host_code_that_nvrtc_may_skip_needs_no_nvcc(without):
     without(nvcc=None)
-    text = "__global__ void k(int* y) { *y = 1; }\n#ifndef __CUDACC_RTC__\nint main() { k<<<1, 1>>>(0); }\n#endif\n"
+    text = "__global__ void k(int* y) { *y = 1; }\n"
+    text += "#ifndef __CUDACC_RTC__\nint main() { k<<<1, 1>>>(0); }\n#endif\n"
     assert compile_cuda(text).names["k"]
 
 

@@ -5,9 +5,9 @@ from kernellab.compile.host_headers import built_in_headers, wants_prelude
 from kernellab.errors import CompileError
 
 HEADERS = (
-    "cuda_runtime.h device_launch_parameters.h stdio.h cstdio math.h cmath stdint.h cstdint assert.h cassert",
+    "cuda_runtime.h device_launch_parameters.h stdio.h cstdio math.h cmath stdint.h cstdint assert.h",
     "stdlib.h cstdlib string.h cstring limits.h climits float.h cfloat stddef.h cstddef time.h ctime stdbool.h",
-    "inttypes.h algorithm iostream vector string chrono random cuda.h cuda_runtime_api.h cuda_fp16.h",
+    "cassert inttypes.h algorithm iostream vector string chrono random cuda.h cuda_runtime_api.h cuda_fp16.h",
 )
 
 
@@ -28,7 +28,8 @@ __global__ void k(float* y, std::size_t n, std::int64_t m, uint8_t b) {
 
 
 def test_names_that_nvcc_brings_unasked_are_here_too():
-    text = "__global__ void k(float* y, uint32_t n) { y[0] = M_PI * n + FLT_MAX + std::sqrt(y[1]) + std::min(n, 3u); }\n"
+    text = "__global__ void k(float* y, uint32_t n, uint m) {"
+    text += " y[0] = M_PI * n + FLT_MAX + std::sqrt(y[1]) + std::min(n, 3u) + m; }\n"
     assert compile_cuda(text).cubin
 
 

@@ -3,6 +3,7 @@ import re
 import subprocess
 import sys
 import warnings
+from collections import namedtuple
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from kernellab.compile import (
 from kernellab.errors import ArgumentError, CompileError, SpecError, UnavailableError
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+Pair = namedtuple("Pair", "values scale")
 RECORD = np.dtype([("a", "f4"), ("b", "i4")])
 f32 = np.zeros(64, np.float32)
 f16 = np.zeros(64, np.float16)
@@ -54,6 +56,9 @@ CASES = {
     "mixture": (f32_2d.T, f32_2d[::2, ::2], (f32, 2.0), True, np.float16(1), 3, 1.5),
     "integers": tuple(np.zeros(8, each) for each in ("i1", "u1", "i2", "u2", "u4", "i8")),
     "reshaped": (f32_2d,),
+    "pairs": (Pair(f32, 2.0),),
+    "host_compiled": (f32,),
+    "random_numbers": (np.zeros(4, [("s0", "u8"), ("s1", "u8")]), f32),
 }
 
 
@@ -139,14 +144,14 @@ def test_types_may_be_spelt_or_numba_s_own(samples):
 
 def test_an_undefined_name_names_its_line(samples):
     with pytest.raises(
-        CompileError, match=r"undefined_name: .*nowhere.*line 112 of numba_samples\.py"
+        CompileError, match=r"undefined_name: .*nowhere.*line 118 of numba_samples\.py"
     ) as caught:
         compile_numba(samples.undefined_name, numba_types([f32]))
     assert "nowhere" in caught.value.log
 
 
 def test_a_typing_error_names_its_line(samples):
-    with pytest.raises(CompileError, match=r"wrong_attribute: .*nothing.*line 117 of numba_samples\.py"):
+    with pytest.raises(CompileError, match=r"wrong_attribute: .*nothing.*line 123 of numba_samples\.py"):
         compile_numba(samples.wrong_attribute, numba_types([f32]))
 
 
@@ -245,7 +250,8 @@ def test_a_known_job_costs_no_import_of_numba(fresh_cache, samples):
         "from kernellab.compile import NumbaJob, compile_numba_many\n"
         f"text = open({os.path.join(HERE, 'numba_samples.py')!r}).read()\n"
         "job = lambda name, kind, count: NumbaJob(lambda: 1 / 0, (kind,) * count, name, (text,))\n"
-        "many = [job('plain', 'float32[::1]', 2), job('half', 'float16[::1]', 2), job('shuffles', 'float32[::1]', 1)]\n"
+        "many = [job('plain', 'float32[::1]', 2), job('half', 'float16[::1]', 2)]\n"
+        "many += [job('shuffles', 'float32[::1]', 1)]\n"
         "assert all(binary.cubin for binary in compile_numba_many(many))\n"
         "assert not {'numba', 'llvmlite', 'cuda'} & {name.split('.')[0] for name in sys.modules}\n"
     )

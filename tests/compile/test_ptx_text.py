@@ -63,7 +63,8 @@ def test_doubles_that_are_only_moved_are_no_arithmetic():
 
 
 def test_doubles_of_another_entry_do_not_count():
-    text = 'extern "C" __global__ void wide(double* y) { *y *= 3; }\nextern "C" __global__ void slim(float* y) { *y *= 3; }\n'
+    text = 'extern "C" __global__ void wide(double* y) { *y *= 3; }\n'
+    text += 'extern "C" __global__ void slim(float* y) { *y *= 3; }\n'
     ptx = compile_cuda(text).ptx
     assert f64_arithmetic(ptx, "slim") == ()
     assert [opcode for _, opcode in f64_arithmetic(ptx, "wide")] == ["mul.f64"]
