@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kernellab.compile.binary import Binary, Resources, Sass, SassInstruction
     from kernellab.compile.cache import CacheWarning
     from kernellab.compile.cuda_c import compile_cuda
-    from kernellab.compile.cuda_units import CudaUnit, compile_cuda_many
+    from kernellab.compile.cuda_units import CudaUnit, compile_cuda_many, try_cuda_many
     from kernellab.compile.elf import resource_usage
     from kernellab.compile.entry import find_entry, global_symbols
     from kernellab.compile.inventory import Part, survey
@@ -46,6 +46,7 @@ _HOMES = {
     "resource_usage": "elf",
     "sass_of": "sass",
     "survey": "inventory",
+    "try_cuda_many": "cuda_units",
 }
 
 
@@ -85,4 +86,5 @@ __all__ = [
     "resource_usage",
     "sass_of",
     "survey",
+    "try_cuda_many",
 ]

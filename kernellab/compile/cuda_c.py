@@ -114,7 +114,7 @@ def compile_request(request: Request) -> Binary:
     """Compile `request`, or take it from the memory or disk cache."""
     nvrtc.check_architecture_name(request.arch)
     found = scan_request(request)
-    key = _key(request, found)
+    key = request_key(request, found)
     if not found.has_computed:
         kept = recall(key) or _load(key)
         if kept is not None:
@@ -163,7 +163,8 @@ def _nvrtc_options(request: Request) -> list[str]:
     return chosen + [f"-I{folder}" for folder in dict.fromkeys(ordered)]
 
 
-def _key(request: Request, found: includes.Includes) -> str:
+def request_key(request: Request, found: includes.Includes) -> str:
+    """SHA-256 of everything that decides what `request` compiles to."""
     tools = toolchain()
     nvcc = tools.nvcc
     version: object = "" if tools.nvrtc is not None else nvrtc.version()
@@ -220,8 +221,8 @@ def _misses_host_names(log: str) -> bool:
 
 def _refuse(request: Request, host: HostCode, log: str) -> CompileError:
     return CompileError(
-        f"{request.label}: line {host.line} holds host code ({host.what}), which NVRTC does not compile; install "
-        "nvcc (CUDA toolkit) or move the kernels to a file of their own",
+        f"{request.label}: line {host.line} holds host code ({host.what}), which NVRTC does not compile; "
+        "install nvcc (CUDA toolkit) or move the kernels to a file of their own",
         log,
     )
 

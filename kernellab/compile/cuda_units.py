@@ -7,12 +7,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kernellab.compile import ptx_text
+from kernellab.compile import cache, nvrtc, ptx_text
 from kernellab.compile.binary import Binary
-from kernellab.compile.cuda_c import Request, compile_request
+from kernellab.compile.cuda_c import Request, compile_request, request_key, scan_request
 from kernellab.compile.kernel_text import kernel_names, macro_names
 from kernellab.compile.options import normalise_options
-from kernellab.errors import CompileError, SpecError
+from kernellab.errors import CompileError, LabError, SpecError, UnavailableError
 
 
 @dataclass(frozen=True)
@@ -66,16 +66,45 @@ def compile_cuda_many(
     CompileError, SpecError, UnavailableError
         As `compile_cuda`.
     """
+    found = try_cuda_many(units, arch=arch, options=options, include_dirs=include_dirs)
+    for each in found:
+        if isinstance(each, LabError):
+            raise each
+    return tuple(each for each in found if isinstance(each, Binary))
+
+
+def try_cuda_many(
+    units: Sequence[CudaUnit],
+    *,
+    arch: str = "sm_90",
+    options: Sequence[str] = (),
+    include_dirs: Sequence[str] = (),
+) -> tuple[Binary | LabError, ...]:
+    """As `compile_cuda_many`, but a unit that fails has its error in its place and spoils no other.
+
+    Returns
+    -------
+    tuple of Binary or LabError
+        A `CompileError`, or an `UnavailableError` such as for a header that is not here.
+    """
     normal = normalise_options(options)
     folders = tuple(os.path.abspath(each) for each in include_dirs)
     for unit in units:
         _check_constants(unit)
     if len(units) > 1:
-        try:
-            return _together(units, arch, normal, folders)
-        except CompileError:
-            pass
-    return tuple(_alone(unit, arch, normal, folders) for unit in units)
+        together = _together(units, arch, normal, folders)
+        if together is not None:
+            return together
+    return tuple(_attempt(unit, arch, normal, folders) for unit in units)
+
+
+def _attempt(
+    unit: CudaUnit, arch: str, options: tuple[str, ...], folders: tuple[str, ...]
+) -> Binary | LabError:
+    try:
+        return _alone(unit, arch, options, folders)
+    except (CompileError, UnavailableError) as error:
+        return error
 
 
 def _alone(unit: CudaUnit, arch: str, options: tuple[str, ...], folders: tuple[str, ...]) -> Binary:
@@ -85,7 +114,24 @@ def _alone(unit: CudaUnit, arch: str, options: tuple[str, ...], folders: tuple[s
 
 def _together(
     units: Sequence[CudaUnit], arch: str, options: tuple[str, ...], folders: tuple[str, ...]
-) -> tuple[Binary, ...]:
+) -> tuple[Binary, ...] | None:
+    """The units as one, or None where they do not compile so; that is remembered, too."""
+    request, renamed = _joined(units, arch, options, folders)
+    marker = cache.digest("units apart", request_key(request, scan_request(request)))
+    if cache.load(marker) is not None:
+        return None
+    try:
+        binary = compile_request(request)
+    except (CompileError, UnavailableError):
+        nvrtc.library()  # no NVRTC at all is no property of these units
+        cache.store(marker, {}, {})
+        return None
+    return tuple(_part(binary, unit, names) for unit, names in zip(units, renamed, strict=True))
+
+
+def _joined(
+    units: Sequence[CudaUnit], arch: str, options: tuple[str, ...], folders: tuple[str, ...]
+) -> tuple[Request, list[dict[str, str]]]:
     rows: list[str] = []
     headers: list[tuple[str, str]] = []
     renamed: list[dict[str, str]] = []
@@ -103,8 +149,7 @@ def _together(
         rows += [f"#undef {name}" for name in dict.fromkeys([*macros, *macro_names(unit.text)])]
     beside = tuple(dict.fromkeys(os.path.dirname(os.path.abspath(unit.path)) for unit in units))
     text = "\n".join(rows) + "\n"
-    binary = compile_request(Request(text, None, arch, options, (), (*beside, *folders), tuple(headers)))
-    return tuple(_part(binary, unit, names) for unit, names in zip(units, renamed, strict=True))
+    return Request(text, None, arch, options, (), (*beside, *folders), tuple(headers)), renamed
 
 
 def _part(binary: Binary, unit: CudaUnit, renamed: Mapping[str, str]) -> Binary:

@@ -1,7 +1,17 @@
 import pytest
 
-from kernellab.compile import CudaUnit, compile_cuda_many, ptx_text, resource_usage, sass, sass_of
-from kernellab.errors import CompileError, SpecError
+from kernellab.compile import (
+    CudaUnit,
+    compile_cuda_many,
+    memory,
+    nvrtc,
+    ptx_text,
+    resource_usage,
+    sass,
+    sass_of,
+    try_cuda_many,
+)
+from kernellab.errors import CompileError, SpecError, UnavailableError
 
 SHARED = "#pragma once\n__device__ __noinline__ float twice(float x) { return 2 * x; }\n"
 FIRST = """#include "shared.cuh"
@@ -82,6 +92,25 @@ def test_units_that_clash_are_compiled_apart(tmp_path):
     binaries = compile_cuda_many(units)
     assert [list(binary.names) for binary in binaries] == [["k1"], ["k2"]]
     assert binaries[0].cubin != binaries[1].cubin
+
+
+def test_units_that_clash_are_not_tried_together_again(tmp_path, fresh_cache, monkeypatch):
+    text = "__device__ int helper(int x) {{ return x + {0}; }}\n"
+    text += 'extern "C" __global__ void k{0}(int* y) {{ *y = helper(*y); }}\n'
+    units = [CudaUnit(text.format(number), str(tmp_path / f"k{number}.cu")) for number in (1, 2)]
+    compile_cuda_many(units)
+    monkeypatch.setattr(nvrtc, "compile_text", lambda *args, **options: pytest.fail("NVRTC ran again"))
+    memory.forget()
+    assert len(compile_cuda_many(units)) == 2
+
+
+def test_a_unit_that_fails_spoils_no_other(units, tmp_path):
+    text = '#include <curand_nowhere.h>\nextern "C" __global__ void lacks(int* y) { *y = 1; }\n'
+    bad = CudaUnit('extern "C" __global__ void bad(float* y) { y = ; }\n', str(tmp_path / "bad.cu"))
+    good, lacking, wrong = try_cuda_many([units[0], CudaUnit(text, str(tmp_path / "lacks.cu")), bad])
+    assert good.names["first"] == "first"
+    assert isinstance(lacking, UnavailableError)
+    assert isinstance(wrong, CompileError)
 
 
 def test_a_constant_must_be_a_macro(tmp_path):

@@ -6,8 +6,9 @@ from kernellab.errors import CompileError
 
 HEADERS = (
     "cuda_runtime.h device_launch_parameters.h stdio.h cstdio math.h cmath stdint.h cstdint assert.h",
-    "stdlib.h cstdlib string.h cstring limits.h climits float.h cfloat stddef.h cstddef time.h ctime stdbool.h",
-    "cassert inttypes.h algorithm iostream vector string chrono random cuda.h cuda_runtime_api.h cuda_fp16.h",
+    "stdlib.h cstdlib string.h cstring limits.h climits float.h cfloat stddef.h cstddef time.h ctime",
+    "stdbool.h inttypes.h cassert algorithm iostream vector string chrono random cuda.h cuda_runtime_api.h",
+    "cuda_fp16.h",
 )
 
 
