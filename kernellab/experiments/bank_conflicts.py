@@ -65,7 +65,9 @@ SWEEPS = (
     Sweep(
         "Transpose: sectors a request (global), wavefronts a load request (shared)",
         tuple(
-            Point(f"transpose {rung}", kernel(f"transpose/{rung}"), Case("64 x 64", {"rows": 64, "columns": 64}))
+            Point(
+                f"transpose {rung}", kernel(f"transpose/{rung}"), Case("64 x 64", {"rows": 64, "columns": 64})
+            )
             for rung in LADDER
         ),
         TRANSPOSE,
@@ -131,9 +133,7 @@ def ladder_climbs(rows: Rows) -> Found:
     loads = [rows.value(f"transpose {rung}", "sectors_per_request_load") for rung in LADDER]
     stores = [rows.value(f"transpose {rung}", "sectors_per_request_store") for rung in LADDER]
     waves = [rows.value(f"transpose {rung}", WAVES) for rung in LADDER[1:]]
-    text = (
-        f"store {', '.join(map(number, stores))} sectors; tile read {', '.join(map(number, waves))} wavefronts"
-    )
+    text = f"store {', '.join(map(number, stores))} sectors; tile read {', '.join(map(number, waves))} wavefronts"
     return loads == [4] * 4 and stores == [32, 4, 4, 4] and waves == [32, 1, 1], text
 
 
@@ -156,7 +156,9 @@ def _shared_wavefronts(rows: Rows, label: str) -> float:
 
 def claim_staging(rows: Rows) -> tuple[str, str]:
     """Staging through shared memory restores coalescing."""
-    naive, tiled = (rows.value(f"transpose {rung}", "sectors_per_request_store") for rung in ("naive", "tiled"))
+    naive, tiled = (
+        rows.value(f"transpose {rung}", "sectors_per_request_store") for rung in ("naive", "tiled")
+    )
     verdict = HELD if tiled == 4 < naive else REFUTED
     return verdict, f"stores take {number(naive)} sectors a request without, {number(tiled)} with"
 
@@ -184,12 +186,20 @@ EXPERIMENT = Experiment(
     derived=(WAVEFRONTS, WAVEFRONTS_STORE),
     expectations=(
         Expectation("every answer equals NumPy's", all_right()),
-        Expectation("without padding, every stride and width costs what bank arithmetic says", follows_arithmetic(0)),
-        Expectation("with padding, every stride and width costs what bank arithmetic says", follows_arithmetic(1)),
+        Expectation(
+            "without padding, every stride and width costs what bank arithmetic says", follows_arithmetic(0)
+        ),
+        Expectation(
+            "with padding, every stride and width costs what bank arithmetic says", follows_arithmetic(1)
+        ),
         Expectation("one column of padding removes the 32-way conflict", padding_helps),
-        Expectation("8 and 16 bytes a lane take 2 and 4 wavefronts, which is no conflict", width_is_no_conflict),
+        Expectation(
+            "8 and 16 bytes a lane take 2 and 4 wavefronts, which is no conflict", width_is_no_conflict
+        ),
         Expectation("one element of padding frees columns of 8 and 16 bytes too", wide_padding_helps),
-        Expectation("padding moves conflicts: the diagonal, free before, then takes 2", padding_moves_conflicts),
+        Expectation(
+            "padding moves conflicts: the diagonal, free before, then takes 2", padding_moves_conflicts
+        ),
         Expectation("padding declared and not used changes nothing", unused_padding),
         Expectation("filling the tile row by row never conflicts", stores_are_free),
         Expectation("the transpose ladder: tile for coalescing, padding or XOR for banks", ladder_climbs),

@@ -40,9 +40,7 @@ def wavefronts_of(words: Sequence[int], width: int) -> tuple[tuple[int, ...], ..
                 queues[word % BANKS].setdefault(word, lane)
         depth = max(len(queue) for queue in queues)
         served = [list(queue.values()) for queue in queues]
-        rows += [
-            tuple(lanes_of[k] if k < len(lanes_of) else -1 for lanes_of in served) for k in range(depth)
-        ]
+        rows += [tuple(lanes_of[k] if k < len(lanes_of) else -1 for lanes_of in served) for k in range(depth)]
     return tuple(rows)
 
 

@@ -188,7 +188,10 @@ def claim_strides(rows: Rows) -> tuple[str, str]:
     """Strides waste sectors."""
     one, eight = rows.value("stride 1", LOAD), rows.value("stride 8", LOAD)
     verdict = HELD if eight > one else REFUTED
-    return verdict, f"{number(eight / one)} x the sectors at stride 8, {number(100 * one / eight)} % of them used"
+    return (
+        verdict,
+        f"{number(eight / one)} x the sectors at stride 8, {number(100 * one / eight)} % of them used",
+    )
 
 
 def claim_naive(rows: Rows) -> tuple[str, str]:
@@ -243,4 +246,3 @@ EXPERIMENT = Experiment(
     ),
     pictures=pictures,
 )
-

@@ -81,7 +81,11 @@ SWEEPS = (
             Point("rows branch", kernel("masked_rows/branch"), ROWS),
             Point("rows multiply", kernel("masked_rows/multiply"), ROWS),
             Point("rows compact", kernel("masked_rows/compact"), ROWS),
-            Point(INFINITY, kernel("masked_rows/multiply"), problem("masked_rows").case("infinity in a masked row")),
+            Point(
+                INFINITY,
+                kernel("masked_rows/multiply"),
+                problem("masked_rows").case("infinity in a masked row"),
+            ),
         ),
         LOOPS,
     ),
@@ -135,7 +139,10 @@ def warps_wait(rows: Rows) -> Found:
 def sorting_fills(rows: Rows) -> Found:
     """Unsorted, half of the lanes idle; sorted, nearly none."""
     before, after = (rows.value(label, "loop_active_lanes") for label in ("unsorted", "sorted"))
-    return 14 < before < 18 and after > 31, f"{number(before, 1)} lanes active unsorted, {number(after, 1)} sorted"
+    return (
+        14 < before < 18 and after > 31,
+        f"{number(before, 1)} lanes active unsorted, {number(after, 1)} sorted",
+    )
 
 
 def mask_idles(rows: Rows) -> Found:
@@ -165,7 +172,10 @@ def compaction_saves(rows: Rows) -> Found:
 def multiply_poisons(rows: Rows) -> Found:
     """A masked row that holds an infinity or NaN comes out as NaN."""
     wrong, right = rows.value(INFINITY, "wrong_elements"), rows.value("rows multiply", "wrong_elements")
-    return wrong >= 1 and right == 0, f"{number(wrong)} rows wrong with an infinity masked, {number(right)} without"
+    return (
+        wrong >= 1 and right == 0,
+        f"{number(wrong)} rows wrong with an infinity masked, {number(right)} without",
+    )
 
 
 def claim_serialises(rows: Rows) -> tuple[str, str]:
@@ -190,7 +200,10 @@ def claim_same(rows: Rows) -> tuple[str, str]:
 def claim_masks(rows: Rows) -> tuple[str, str]:
     """Masks are said to have cost 60 % of warp efficiency."""
     idle = 1 - rows.value("rows branch", "loop_active_lanes") / WARP
-    return HELD if idle > 0.55 else REFUTED, f"{number(100 * idle, 1)} % of the lanes idle where 2 rows in 5 work"
+    return (
+        HELD if idle > 0.55 else REFUTED,
+        f"{number(100 * idle, 1)} % of the lanes idle where 2 rows in 5 work",
+    )
 
 
 def claim_fewer(rows: Rows) -> tuple[str, str]:
@@ -202,14 +215,19 @@ def claim_fewer(rows: Rows) -> tuple[str, str]:
 
 def claim_faster(rows: Rows) -> tuple[str, str]:
     """Removing the branch is said to have removed the cost."""
-    share = busiest_line(rows["rows multiply"]).warp_executions / busiest_line(rows["rows branch"]).warp_executions
+    share = (
+        busiest_line(rows["rows multiply"]).warp_executions
+        / busiest_line(rows["rows branch"]).warp_executions
+    )
     return NEEDS_GPU, f"all lanes are on, in {number(share)} x the passes: nothing counted here got less"
 
 
 def pictures(rows: Mapping[str, Rows]) -> tuple[Picture, ...]:
     """Return the active lanes by source line of the loops, in the first language."""
     language = next(iter(rows))
-    return tuple(_lane_map(label, rows[language]) for label in ("unsorted", "sorted", "rows branch", "rows compact"))
+    return tuple(
+        _lane_map(label, rows[language]) for label in ("unsorted", "sorted", "rows branch", "rows compact")
+    )
 
 
 def _lane_map(label: str, rows: Rows) -> LaneMap:
@@ -233,7 +251,9 @@ EXPERIMENT = Experiment(
         Derived("warp_efficiency_percent", "%", lambda record: 100 * record.value("warp_efficiency")),
     ),
     expectations=(
-        Expectation("every answer equals NumPy's, but those that show a fault", all_right((SPECIAL, INFINITY))),
+        Expectation(
+            "every answer equals NumPy's, but those that show a fault", all_right((SPECIAL, INFINITY))
+        ),
         Expectation("relu's branch is compiled to a select: no warp diverges", branch_is_select),
         Expectation("x * (x > 0) turns every -inf into NaN, and nothing else", multiply_breaks),
         Expectation("a warp makes as many passes as its longest lane asks for", warps_wait),

@@ -67,9 +67,7 @@ def _bars(picture: Bars, width: int, signs: Signs) -> list[Text]:
             who = "" if len(groups) == 1 else f" {', '.join(map(language_name, languages))}"
             style = "red" if picture.ideal and value > picture.ideal else "green"
             lines.append(
-                Text.assemble(
-                    f"  {label:<{room}} ", (signs.full * filled, style), f" {plain(value)}{who}"
-                )
+                Text.assemble(f"  {label:<{room}} ", (signs.full * filled, style), f" {plain(value)}{who}")
             )
     return lines
 
@@ -83,7 +81,12 @@ def _length(value: float, full: float, length: int) -> int:
 def _bank_map(picture: BankMap, signs: Signs) -> list[Text]:
     count = len(picture.wavefronts)
     lines = [Text(f"{picture.title}: {count} wavefront{'s' if count != 1 else ''}", "bold")]
-    lines.append(Text(f"  banks and lanes 0-31 are written 0-v; a cell is the lane served, {signs.idle} an idle bank", "dim"))
+    lines.append(
+        Text(
+            f"  banks and lanes 0-31 are written 0-v; a cell is the lane served, {signs.idle} an idle bank",
+            "dim",
+        )
+    )
     lines.append(Text("  bank       " + " ".join(DIGITS), "dim"))
     for number, row in enumerate(picture.wavefronts[:SHOWN_WAVEFRONTS], 1):
         cells = Text()

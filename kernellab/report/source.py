@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ GAP = 4
 """Lines without code that are still shown between two lines with code."""
 
 
-def source_tables(lines: Sequence[Line], label: str) -> tuple[Table, ...]:
+def source_tables(lines: Sequence[Line], label: str, width: int = 120) -> tuple[Table, ...]:
     """Return a table a file: counts at the left, text at the right; columns without any count are left out.
 
     Parameters
@@ -26,13 +26,18 @@ def source_tables(lines: Sequence[Line], label: str) -> tuple[Table, ...]:
         As a Trace or a Record has them.
     label : str
         How they were counted.
+    width : int
+        Columns there are: under 100, the numbers of requests are left out.
     """
     files = dict.fromkeys(line.file for line in lines)
-    return tuple(_file_table(file, [line for line in lines if line.file == file], label) for file in files)
+    shown = [column for column in _COLUMNS if width >= 100 or column[0] not in ("req", "shared\nreq")]
+    return tuple(
+        _file_table(file, [line for line in lines if line.file == file], label, shown) for file in files
+    )
 
 
-def _file_table(file: str, lines: Sequence[Line], label: str) -> Table:
-    shown = [column for column in _COLUMNS if any(column[1](line) for line in lines)]
+def _file_table(file: str, lines: Sequence[Line], label: str, columns: Sequence[_Shown]) -> Table:
+    shown = [column for column in columns if any(column[1](line) for line in lines)]
     texts = _texts(file, lines)
     by_number = {line.number: line for line in lines}
     rows: list[tuple[str, ...]] = []
@@ -43,12 +48,14 @@ def _file_table(file: str, lines: Sequence[Line], label: str) -> Table:
         text = texts.get(number, line.text)
         rows.append((str(number), *(column[1](line) for column in shown), text.rstrip().expandtabs(4)))
         last = number
-    columns = (
+    heads = (
         Column("line", "", is_number=True),
         *(Column(column[0], label, is_number=True) for column in shown),
-        Column(_short_path(file)),
+        Column("source"),
     )
-    return Table("", columns, tuple(rows), (f"{_legend([column[0] for column in shown])}; {label}",))
+    return Table(
+        _short_path(file), heads, tuple(rows), (f"{_legend([column[0] for column in shown])}; {label}",)
+    )
 
 
 def _between(texts: dict[int, str], last: int | None, number: int, width: int) -> list[tuple[str, ...]]:
@@ -87,27 +94,28 @@ def _per(above: int, below: int) -> str:
     return plain(above / below, 1) if below else ""
 
 
-_COLUMNS = (
+_Shown = tuple[str, Callable[["Line"], str]]
+_COLUMNS: tuple[_Shown, ...] = (
     ("warps", lambda line: short(line.warp_executions)),
     ("lanes", _lanes),
-    ("diverge", lambda line: short(line.divergent_branches)),
+    ("div.", lambda line: short(line.divergent_branches)),
     ("req", lambda line: short(line.requests)),
-    ("sec/req", lambda line: _per(line.sectors, line.requests)),
-    ("sh.req", lambda line: short(line.shared_requests)),
-    ("wav/req", lambda line: _per(line.shared_wavefronts, line.shared_requests)),
-    ("confl", lambda line: short(line.bank_conflicts)),
-    ("atomics", lambda line: short(line.atomics)),
+    ("sect\n/req", lambda line: _per(line.sectors, line.requests)),
+    ("shared\nreq", lambda line: short(line.shared_requests)),
+    ("wave\n/req", lambda line: _per(line.shared_wavefronts, line.shared_requests)),
+    ("conf.", lambda line: short(line.bank_conflicts)),
+    ("atom.", lambda line: short(line.atomics)),
 )
 _MEANINGS = {
     "warps": "warps: times a warp ran it",
     "lanes": "lanes: active of 32",
-    "diverge": "diverge: branches that split a warp",
+    "div.": "div.: branches that split a warp",
     "req": "req: global and local requests",
-    "sec/req": "sec/req: 32-byte sectors a request",
-    "sh.req": "sh.req: shared requests",
-    "wav/req": "wav/req: wavefronts a shared request",
-    "confl": "confl: bank conflicts",
-    "atomics": "atomics: atomic requests",
+    "sect\n/req": "sect/req: 32-byte sectors a request",
+    "shared\nreq": "shared req: shared requests",
+    "wave\n/req": "wave/req: wavefronts a shared request",
+    "conf.": "conf.: bank conflicts",
+    "atom.": "atom.: atomic requests",
 }
 
 

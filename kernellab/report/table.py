@@ -103,7 +103,9 @@ def panel_table(panel: Panel, languages: Sequence[str]) -> Table:
     origins: dict[str, list[str]] = {}
     for wanted in panel.columns:
         for language in languages:
-            readings = [reading_of(panel.records[language].get(label), wanted.reading) for label in panel.labels]
+            readings = [
+                reading_of(panel.records[language].get(label), wanted.reading) for label in panel.labels
+            ]
             source = source_of((reading for reading in readings if reading is not None), wanted.header)
             columns.append(Column(f"{language_name(language)}\n{wanted.header}", source, is_number=True))
             cells.append([cell(reading, wanted.digits) for reading in readings])
@@ -191,7 +193,11 @@ def readings_tables(
         if names is None:
             rows = [row for row in rows if any(value not in ("0", "-", "~0") for value in row[1:-1])]
         if rows:
-            columns = (Column(source), *(Column(head, source, is_number=True) for head in heads), Column("unit"))
+            columns = (
+                Column(source),
+                *(Column(head, source, is_number=True) for head in heads),
+                Column("unit"),
+            )
             is_marked = any(value.startswith("~") for row in rows for value in row[1:-1])
             tables.append(Table("", columns, tuple(rows), (APPROXIMATE,) if is_marked else ()))
     return tuple(tables)

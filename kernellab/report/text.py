@@ -21,6 +21,7 @@ from kernellab.report.table import Table, outcome_table, panel_table, totals_tab
 
 if TYPE_CHECKING:
     from kernellab.experiments.experiment import Result
+    from kernellab.report.document import Document
     from kernellab.trace import Trace
 
 VERDICT_STYLES = {
@@ -50,7 +51,8 @@ def print_table(target: Console, table: Table) -> None:
     """Print a table, its title above and its notes below."""
     if table.title:
         target.print(Text(table.title, "bold"))
-    grid = _grid(target, table, padding=1)
+    is_source = bool(table.columns) and table.columns[0].header == "line"
+    grid = _grid(target, table, padding=0 if is_source else 1)
     if Measurement.get(target, target.options.update(max_width=1000), grid).maximum > target.width:
         grid = _grid(target, table, padding=0)
     target.print(grid)
@@ -73,11 +75,23 @@ def _grid(target: Console, table: Table, padding: int) -> RichTable:
             vertical="top",
             no_wrap=has_numbers,
             overflow="ellipsis" if is_text else "fold",
-            min_width=min(40, max((len(row[0]) for row in table.rows), default=0)) if is_label else None,
+            min_width=_natural_width(table, index) if column.is_number or is_label else None,
+            max_width=_rest(target, table, padding) if is_text else None,
         )
     for row in table.rows:
         grid.add_row(*(_cell(value) for value in row))
     return grid
+
+
+def _rest(target: Console, table: Table, padding: int) -> int:
+    """The columns that are left for the text of a source line."""
+    taken = sum(_natural_width(table, index) + 1 + padding for index in range(len(table.columns) - 1))
+    return max(20, target.width - taken)
+
+
+def _natural_width(table: Table, index: int) -> int:
+    texts = [*table.columns[index].header.split("\n"), *(row[index] for row in table.rows)]
+    return min(40, max(map(len, texts)))
 
 
 def _cell(value: str) -> Text:
@@ -136,9 +150,12 @@ def print_trace(target: Console, trace: Trace) -> None:
     target.print(Text(_launch_line(trace), "bold"))
     if trace.sampled_blocks:
         target.print(
-            Text(f"sampled: {trace.sampled_blocks} blocks ran, counts are scaled up; outputs are incomplete", "yellow")
+            Text(
+                f"sampled: {trace.sampled_blocks} blocks ran, counts are scaled up; outputs are incomplete",
+                "yellow",
+            )
         )
-    for table in source_tables(trace.lines, label):
+    for table in source_tables(trace.lines, label, target.width):
         print_table(target, table)
     print_table(target, totals_table(trace.totals, label, trace.standard_errors or None))
     for diagnostic in trace.diagnostics:
@@ -197,6 +214,32 @@ def tables_text(tables: Sequence[Table], width: int = 100) -> str:
 
 def _captured(width: int, fill: object) -> str:
     buffer = io.StringIO()
-    target = Console(file=buffer, width=width, color_system=None, highlight=False, emoji=False, legacy_windows=False)
+    target = Console(
+        file=buffer, width=width, color_system=None, highlight=False, emoji=False, legacy_windows=False
+    )
     fill(target)  # type: ignore[operator]
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines())
+
+
+def document_tables(document: Document) -> tuple[Table, ...]:
+    """Return the tables of a document that are no experiments and no traces."""
+    from kernellab.report.checks import check_tables
+    from kernellab.report.records import record_tables
+
+    tables = [*document.tables]
+    if document.checks:
+        tables += check_tables(document.checks)
+    if document.records:
+        tables += record_tables(document.records)
+    return tuple(tables)
+
+
+def print_document(target: Console, document: Document, *, is_pictured: bool | None = None) -> None:
+    """Print what a command found, as the command did."""
+    target.print(Text(f"kernellab {document.kind}, {document.made}", "dim"))
+    for result in document.experiments:
+        print_result(target, result, is_pictured=is_pictured)
+    for table in document_tables(document):
+        print_table(target, table)
+    for trace in document.traces:
+        print_trace(target, trace)

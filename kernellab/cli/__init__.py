@@ -1,0 +1,220 @@
+"""The command line. Commands are declared here and done in modules of their own, loaded when they run."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kernellab.cli.errors import guarded, handled
+
+app = typer.Typer(
+    name="kernellab",
+    help="A laboratory for CUDA kernels: CUDA C and Numba side by side, counted on an emulator, no GPU needed.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit status: 0 fine; 1 a check or expectation failed; 2 wrong usage; 3 the device or tool is not here.",
+)
+
+
+class DeviceName(str, Enum):
+    """Where to run."""
+
+    AUTO = "auto"
+    GPU = "gpu"
+    EMULATOR = "emulator"
+
+
+class LanguageName(str, Enum):
+    """In which language."""
+
+    CUDA_C = "cuda-c"
+    NUMBA = "numba"
+    BOTH = "both"
+
+
+Device = Annotated[
+    DeviceName, typer.Option("--device", help="Where to run; auto is the GPU if there is one.")
+]
+Language = Annotated[LanguageName, typer.Option("--language", help="CUDA C, its Numba twin, or both.")]
+Json = Annotated[
+    Path | None, typer.Option("--json", help="Write everything as JSON, to read or report later.")
+]
+Html = Annotated[Path | None, typer.Option("--html", help="Write a page that needs nothing else.")]
+
+
+@app.command()
+@handled
+def doctor(json_file: Json = None) -> None:
+    """Say what this machine can give, what is missing and how to get it."""
+    from kernellab.cli.doctor_command import doctor as command
+
+    command(json_file)
+
+
+@app.command("list")
+@handled
+def list_(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="PROBLEM or PROBLEM/RUNG; all by default.")
+    ] = None,
+) -> None:
+    """List experiments, problems and rungs."""
+    from kernellab.cli.catalogue import list_catalogue
+
+    list_catalogue(names or [])
+
+
+@app.command()
+@handled
+def run(
+    experiments: Annotated[
+        list[str] | None,
+        typer.Argument(help="Which; by default coalescing, bank-conflicts and divergence."),
+    ] = None,
+    device: Device = DeviceName.AUTO,
+    language: Language = LanguageName.BOTH,
+    json_file: Json = None,
+    html_file: Html = None,
+    pictures: Annotated[
+        bool | None, typer.Option("--pictures/--no-pictures", help="Draw; by default on a terminal.")
+    ] = None,
+) -> None:
+    """Run experiments: what is swept, what must hold, what others claimed."""
+    from kernellab.cli.run_command import run_experiments
+
+    run_experiments(experiments or [], device.value, language.value, json_file, html_file, pictures)
+
+
+@app.command()
+@handled
+def check(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="PROBLEM or PROBLEM/RUNG; all by default.")
+    ] = None,
+    device: Device = DeviceName.AUTO,
+    language: Language = LanguageName.BOTH,
+    json_file: Json = None,
+    html_file: Html = None,
+) -> None:
+    """Verify rungs against NumPy on every awkward case, and look for races."""
+    from kernellab.cli.catalogue import check_catalogue
+
+    check_catalogue(names or [], device.value, language.value, json_file, html_file)
+
+
+@app.command()
+@handled
+def compare(
+    name: Annotated[str, typer.Argument(help="PROBLEM/RUNG")],
+    case: Annotated[
+        str | None, typer.Option("--case", help="One of the problem's cases; the first by default.")
+    ] = None,
+    parameter: Annotated[
+        list[str] | None, typer.Option("--parameter", "-p", help="A run-time scalar: stride=8")
+    ] = None,
+    device: Device = DeviceName.AUTO,
+    json_file: Json = None,
+    html_file: Html = None,
+) -> None:
+    """Lay a rung's CUDA C beside its Numba twin: answers, counts, registers, instruction mix, lines."""
+    from kernellab.cli.compare_command import compare_languages
+
+    compare_languages(name, case, parameter or [], device.value, json_file, html_file)
+
+
+@app.command()
+@handled
+def trace(
+    target: Annotated[
+        str, typer.Argument(metavar="FILE::ENTRY", help=".cu, .ptx, or .py with a Numba kernel.")
+    ],
+    grid: Annotated[str, typer.Option("--grid", help="Blocks along x,y,z: 1024 or 32,32")] = "1",
+    block: Annotated[str, typer.Option("--block", help="Threads along x,y,z: 256 or 32,32")] = "1",
+    arg: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--arg",
+            help="In order: f32[1048576]:random (or zeros, ones, arange, FILE.npy), FILE.npy, i32=1048576, null.",
+        ),
+    ] = None,
+    shared_mem: Annotated[int, typer.Option("--shared-mem", min=0, help="Dynamic shared memory, bytes.")] = 0,
+    sanitize: Annotated[bool, typer.Option("--sanitize", help="Look for races in shared memory.")] = False,
+    blocks: Annotated[
+        int | None, typer.Option("--blocks", min=1, help="Run a sample of so many blocks.")
+    ] = None,
+    variable: Annotated[
+        list[str] | None,
+        typer.Option("--global", help="NAME=VALUE of a __constant__ or __device__ variable."),
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("--option", help="A compiler option, such as --option=-DTILE=16")
+    ] = None,
+    arch: Annotated[str, typer.Option("--arch", help="What to compile for, sm_75 to sm_120.")] = "sm_90",
+    budget: Annotated[
+        int | None, typer.Option("--budget", min=1, help="Instructions a wave may execute.")
+    ] = None,
+    json_file: Json = None,
+    html_file: Html = None,
+) -> None:
+    """Run anybody's kernel on the emulator and print its source with counts beside the lines."""
+    from kernellab.cli.trace_command import Request, trace_kernel
+
+    trace_kernel(
+        Request(
+            target, grid, block, tuple(arg or ()), shared_mem, sanitize, blocks, tuple(variable or ()),
+            tuple(option or ()), arch, budget,
+        ),
+        json_file,
+        html_file,
+    )  # fmt: skip
+
+
+@app.command()
+@handled
+def bench(
+    what: Annotated[str, typer.Argument(help="emulator")],
+    json_file: Json = None,
+    html_file: Html = None,
+) -> None:
+    """Time this lab's own parts; `bench emulator` gives thread-instructions a second."""
+    from kernellab.cli.bench_command import bench as command
+
+    command(what, json_file, html_file)
+
+
+@app.command()
+@handled
+def report(
+    files: Annotated[list[Path], typer.Argument(help="Files that --json wrote.")],
+    html_file: Html = None,
+    pictures: Annotated[
+        bool | None, typer.Option("--pictures/--no-pictures", help="Draw; by default on a terminal.")
+    ] = None,
+) -> None:
+    """Print what --json files hold, or make a page of them."""
+    from kernellab.cli.reports import report as command
+
+    command(files, html_file, pictures)
+
+
+@app.command()
+@handled
+def diff(
+    before: Annotated[Path, typer.Argument(help="A file that --json wrote.")],
+    after: Annotated[Path, typer.Argument(help="Another of the same command.")],
+) -> None:
+    """Show what differs between two --json files; exit 1 if a count or a verdict does."""
+    from kernellab.cli.reports import diff as command
+
+    command(before, after)
+
+
+@guarded
+def main() -> None:
+    """Run the command line."""
+    app()

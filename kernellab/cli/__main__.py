@@ -1,0 +1,5 @@
+"""``python -m kernellab.cli``."""
+
+from kernellab.cli import main
+
+main()

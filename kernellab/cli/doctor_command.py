@@ -1,0 +1,93 @@
+"""``kernellab doctor``: one screen on what is here, what is missing and how to get it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from kernellab.compile import Part
+from kernellab.errors import UnavailableError
+
+NEEDED = ("NVRTC",)
+
+
+def parts() -> Iterator[Part]:
+    """Yield everything that decides what this machine can give."""
+    from importlib import metadata
+
+    from kernellab.compile import survey
+    from kernellab.devices import device
+
+    yield Part(
+        "Python",
+        platform.python_version(),
+        "3.11 or newer",
+        "" if sys.version_info >= (3, 11) else "install 3.11",
+    )
+    yield Part("system", f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores", "", _system())
+    yield Part("NumPy", metadata.version("numpy"), "arrays and references")
+    yield from survey()
+    try:
+        yield Part("GPU", device("gpu").name, "timing and hardware counters (optional)")
+    except UnavailableError as error:
+        yield Part("GPU", None, "timing and hardware counters (optional)", str(error))
+
+
+def _system() -> str:
+    if platform.system() == "Darwin":
+        return "NVRTC has no macOS wheel: use Linux or Windows"
+    return ""
+
+
+def doctor(json_file: Path | None) -> None:
+    """Print the table; exit 3 if CUDA C cannot be compiled at all."""
+    from rich.text import Text
+
+    from kernellab.cli import output
+    from kernellab.cli.errors import MISSING
+    from kernellab.report.document import write
+    from kernellab.report.table import Column, Table
+    from kernellab.report.text import console, print_table
+
+    output.check_files(json_file)
+    found = tuple(parts())
+    lacking = [part for part in found if part.value is None or part.remedy]
+    if json_file is not None:
+        text = json.dumps([vars(part) for part in found], indent=1) + "\n"
+        if output.is_silent(json_file):
+            sys.stdout.write(text)
+        else:
+            write(json_file, text)
+    if not output.is_silent(json_file):
+        target = console()
+        rows = tuple((_sign(part), part.name, part.value or "-", part.purpose) for part in found)
+        head = (Column(""), Column("part"), Column("here"), Column("for"))
+        print_table(target, Table("", head, rows))
+        for part in lacking:
+            target.print(Text(f"{part.name}: {part.remedy}", "yellow"))
+        target.print(Text(verdict(found), "bold"))
+    if any(part.name in NEEDED and part.value is None for part in found):
+        import typer
+
+        raise typer.Exit(MISSING)
+
+
+def _sign(part: Part) -> str:
+    if part.value is None:
+        return "missing"
+    return "look" if part.remedy else "ok"
+
+
+def verdict(found: tuple[Part, ...]) -> str:
+    """Return in one sentence what can be done here."""
+    here = {part.name: part.value is not None for part in found}
+    if not here.get("NVRTC"):
+        return "Nothing can be compiled here."
+    exact = "exact counts" if here.get("nvdisasm") else "approximate counts (no nvdisasm)"
+    tongues = "CUDA C and Numba" if here.get("numba-cuda") and here.get("nvJitLink") else "CUDA C"
+    where = "the GPU and the emulator" if here.get("GPU") else "the emulator"
+    return f"This machine runs {tongues} on {where}, with {exact}."

@@ -1,0 +1,87 @@
+"""Errors on the command line: one sentence on stderr and the right exit status."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import typer
+
+from kernellab.errors import (
+    ArgumentError,
+    CompileError,
+    LabError,
+    SpecError,
+    UnavailableError,
+    UnsupportedPTXError,
+)
+
+FINE, FAILED, USAGE, MISSING, INTERRUPTED = 0, 1, 2, 3, 130
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def status_of(error: LabError) -> int:
+    """Return the exit status of an error.
+
+    Examples
+    --------
+    >>> status_of(SpecError("x")), status_of(UnavailableError("x")), status_of(LabError("x"))
+    (2, 3, 1)
+    """
+    if isinstance(error, UnavailableError | UnsupportedPTXError):
+        return MISSING
+    if isinstance(error, SpecError | ArgumentError):
+        return USAGE
+    return FAILED
+
+
+def handled(command: Function) -> Function:
+    """Turn a command's LabError and Ctrl-C into a sentence and an exit status."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, **options: Any) -> None:
+        try:
+            with warnings.catch_warnings():
+                warnings.showwarning = _show_warning
+                command(*args, **options)
+        except LabError as error:
+            if isinstance(error, CompileError) and error.log:
+                say(error.log.rstrip())
+            say(f"error: {error}")
+            raise typer.Exit(status_of(error)) from None
+        except KeyboardInterrupt:
+            say("interrupted")
+            raise typer.Exit(INTERRUPTED) from None
+
+    return wrapped  # type: ignore[return-value]
+
+
+def guarded(main: Function) -> Function:
+    """Leave quietly when the reader of a pipe has gone, or on Ctrl-C before a command began."""
+
+    @functools.wraps(main)
+    def wrapped() -> None:
+        try:
+            main()
+            sys.stdout.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(FINE)
+        except KeyboardInterrupt:
+            say("interrupted")
+            sys.exit(INTERRUPTED)
+
+    return wrapped  # type: ignore[return-value]
+
+
+def say(text: str) -> None:
+    """Print to stderr."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _show_warning(message: Any, category: type[Warning], filename: str, lineno: int, *rest: Any) -> None:
+    say(f"warning: {message}")
