@@ -130,6 +130,47 @@ def source_types(source: str, name: str) -> list[tuple[str, str]] | None:
     return found
 
 
+def variable_dtype(source: str, name: str) -> np.dtype[Any] | None:
+    """Read the element type of a ``__device__`` or ``__constant__`` variable off CUDA C text.
+
+    Examples
+    --------
+    >>> variable_dtype("__constant__ float weights[3][3];", "weights")
+    dtype('float32')
+    """
+    words = r"__constant__|__device__|__managed__"
+    pattern = rf"(?:{words})([^;(){{}}=]*?)\b{re.escape(name)}\s*((?:\[[^\]]*\]\s*)*)[;={{]"
+    match = re.search(pattern, _without_comments(source))
+    if match is None or "*" in match[1]:
+        return None
+    return c_dtype(re.sub(rf"\b(?:{words}|static|extern|inline|constexpr|alignas)\b", " ", match[1]))[0]
+
+
+def typed_variables(sources: Mapping[str, str], values: Mapping[str, Any], who: str) -> dict[str, Any]:
+    """Give plain numbers and lists the type that their variable has in the source; refuse another dtype.
+
+    Raises
+    ------
+    ArgumentError
+    """
+    typed = {}
+    for name, value in values.items():
+        found = (variable_dtype(text, name) for text in sources.values())
+        dtype = next((each for each in found if each is not None), None)
+        if dtype is None or value is None:
+            typed[name] = value
+        elif not isinstance(value, (np.ndarray, np.generic)):
+            typed[name] = np.asarray(value).astype(dtype)
+        elif value.dtype.kind == "V" or value.dtype == dtype or value.dtype.itemsize == 1:
+            typed[name] = value
+        else:
+            raise ArgumentError(
+                f"{who}: globals[{name!r}] has dtype {value.dtype}, the variable is of {dtype}; "
+                f"convert it with .astype({str(dtype)!r})"
+            )
+    return typed
+
+
 def mangled_types(symbol: str) -> list[str] | None:
     """Read builtin parameter types off an Itanium name; None where one is anything else.
 

@@ -334,6 +334,7 @@ def run_binary(
     from kernellab.emulator.memory import GlobalMemory
     from kernellab.emulator.sampling import run_sampled
     from kernellab.emulator.summary import lines_of, totals_of
+    from kernellab.signature import typed_variables
 
     who = name or entry
     grid, block = dimensions(grid, "grid", who), dimensions(block, "block", who)
@@ -344,7 +345,7 @@ def run_binary(
     printed = io.StringIO()
     launch = Launch(
         module, entry, grid, block, parameters, memory, dynamic_shared=operator.index(shared_mem),
-        variables=variables, sanitize=sanitize, seed=seed, budget=budget,
+        variables=typed_variables(binary.sources, variables or {}, who), sanitize=sanitize, seed=seed, budget=budget,
         printer=printed.write, name=who, attribution=attribution_of(binary),
     )  # fmt: skip
     errors_of: Mapping[str, float] = {}

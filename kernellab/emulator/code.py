@@ -320,9 +320,8 @@ def bind_data(binder: Binder, instruction: Instruction) -> Step:
         binder.target(destination, dtype)
         for destination, dtype in zip(destinations, results, strict=False)
     ]
-    wanted = len(rule.sources) - (1 if rule.reads_carry else 0)
     sources: list[int] = []
-    for operand, dtype in zip(inputs, rule.sources[:wanted], strict=True):
+    for operand, dtype in zip(inputs, rule.sources, strict=True):
         if isinstance(operand, Register) and operand.is_negated:
             inverse = Register(code.temporary("pred"))
             original = binder.source(Register(operand.name), np.dtype(np.bool_))

@@ -140,17 +140,15 @@ def variable_bytes(
         data = np.zeros(max(variable.nbytes, 1), np.uint8)
         return data, None
     array = np.asarray(value)
-    if not isinstance(value, np.ndarray):
-        kinds = {"f32": np.float32, "f64": np.float64}
-        width = TYPE_BYTES[variable.type]
-        dtype = kinds.get(variable.type) or (
-            array.dtype if array.dtype.itemsize == width else np.dtype(f"i{width}")
-        )
-        array = array.astype(dtype)
+    if not isinstance(value, (np.ndarray, np.generic)):
+        width = variable.nbytes // max(array.size, 1)
+        kind = "f" if variable.type in ("f32", "f64") else array.dtype.kind
+        if kind in "iuf" and width in (1, 2, 4, 8) and not (kind == "f" and width == 1):
+            array = array.astype(f"{kind}{width}")
     if array.nbytes != variable.nbytes:
         raise SpecError(
-            f"{who}: globals[{variable.name!r}] has {array.nbytes} bytes, the variable has {variable.nbytes}; "
-            "pass an array of its exact size"
+            f"{who}: globals[{variable.name!r}] has {array.nbytes} bytes, the variable has "
+            f"{variable.nbytes}; pass an array of its exact size"
         )
     own = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     return own, own

@@ -254,7 +254,11 @@ def _tokens(text: str) -> list[_Token]:
     for match in _TOKEN.finditer(text):
         line += text.count("\n", position, match.start())
         position = match.start()
-        tokens.append(_Token(match.group(), line))
+        word = match.group()
+        if word[0] == "." and "." in word[1:]:  # directives written together: .reg.b32
+            tokens.extend(_Token("." + part, line) for part in word[1:].split("."))
+        else:
+            tokens.append(_Token(word, line))
     return tokens
 
 
