@@ -12,6 +12,9 @@ import numpy.typing as npt
 
 from kernellab.errors import ArgumentError
 
+# Where `numba_cuda.without_driver` notes the signature that a kernel was declared with.
+DECLARED = "_kernellab_signature"
+_LONG_ARRAY = re.compile(r"^(?:unaligned )?array\((\w+), (\d)d, ([CFA])\)$")
 _ARRAY = re.compile(r"^(\w+)\s*\[([:,\s1]*)\]$")
 _INT64_LIMIT = 2**63
 
@@ -85,6 +88,9 @@ class ArgumentType:
         ArgumentError
             A spelling that NumPy's dtypes do not cover.
         """
+        long_form = _LONG_ARRAY.match(text.strip())
+        if long_form:
+            return cls(_dtype_of(long_form[1]), int(long_form[2]), long_form[3])
         array = _ARRAY.match(text.strip())
         name = array[1] if array else text.strip()
         try:
@@ -132,13 +138,15 @@ def _dtype_of(name: Any) -> np.dtype[Any]:
     return found
 
 
-def numba_types(arguments: Sequence[Any]) -> tuple[ArgumentType, ...]:
+def numba_types(arguments: Sequence[Any], function: Any = None) -> tuple[ArgumentType, ...]:
     """The types that Numba's dispatcher would compile for.
 
     Parameters
     ----------
     arguments : sequence
         Arrays (also of a device, by ``__cuda_array_interface__``), NumPy scalars, numbers, tuples of these.
+    function : dispatcher, optional
+        The kernel: where it was declared with a signature, that decides.
 
     Returns
     -------
@@ -150,10 +158,29 @@ def numba_types(arguments: Sequence[Any]) -> tuple[ArgumentType, ...]:
     >>> [str(each) for each in numba_types([np.zeros((2, 3), np.float32), np.int32(1), 7])]
     ['float32[:,::1]', 'int32', 'int64']
     """
+    declared = declared_types(function)
+    if declared is not None and len(declared) == len(arguments):
+        return declared
     return tuple(ArgumentType.of(each) for each in arguments)
 
 
-def flatten_numba_arguments(arguments: Sequence[Any], pointer_of: Callable[[Any], int]) -> list[np.generic]:
+def declared_types(function: Any) -> tuple[ArgumentType, ...] | None:
+    """The types of ``@cuda.jit("void(float32[:], int32)")``; None for a kernel without a signature."""
+    signature = getattr(function, DECLARED, None)
+    if signature is None and getattr(function, "_can_compile", True) is False:
+        overloads = list(getattr(function, "overloads", ()))
+        signature = overloads[0] if len(overloads) == 1 else None
+    if signature is None:
+        return None
+    try:
+        return tuple(ArgumentType.parse(str(each)) for each in signature)
+    except ArgumentError:
+        return None
+
+
+def flatten_numba_arguments(
+    arguments: Sequence[Any], pointer_of: Callable[[Any], int], types: Sequence[ArgumentType] | None = None
+) -> list[np.generic]:
     """Flatten `arguments` to kernel parameters as Numba's launch does.
 
     Parameters
@@ -162,6 +189,8 @@ def flatten_numba_arguments(arguments: Sequence[Any], pointer_of: Callable[[Any]
         See `numba_types`.
     pointer_of : callable
         Gives the device address of an array (or of a record scalar, which goes by reference).
+    types : sequence of ArgumentType, optional
+        What the kernel was compiled for, where that is not what `arguments` themselves suggest.
 
     Returns
     -------
@@ -174,17 +203,24 @@ def flatten_numba_arguments(arguments: Sequence[Any], pointer_of: Callable[[Any]
     >>> [int(each) for each in flatten_numba_arguments([np.zeros((2, 3), np.float32)], lambda array: 4096)]
     [0, 0, 6, 4, 4096, 2, 3, 12, 4]
     """
-    return [each for argument in arguments for each in _flatten(argument, pointer_of)]
+    kinds = types if types is not None else [None] * len(arguments)
+    return [
+        each
+        for argument, kind in zip(arguments, kinds, strict=True)
+        for each in _flatten(argument, pointer_of, kind)
+    ]
 
 
-def _flatten(argument: Any, pointer_of: Callable[[Any], int]) -> list[np.generic]:
+def _flatten(
+    argument: Any, pointer_of: Callable[[Any], int], declared: ArgumentType | None
+) -> list[np.generic]:
     if isinstance(argument, tuple):
-        return flatten_numba_arguments(argument, pointer_of)
+        return flatten_numba_arguments(argument, pointer_of, (declared and declared.items) or None)
     if isinstance(argument, np.void):
         return [np.uint64(pointer_of(argument))]
     if isinstance(argument, np.ndarray) or hasattr(argument, "__cuda_array_interface__"):
         return _flatten_array(argument, pointer_of)
-    kind = ArgumentType.of(argument)
+    kind = declared or ArgumentType.of(argument)
     assert kind.dtype is not None
     scalar: Any = np.array(argument, kind.dtype)[()]
     if isinstance(scalar, np.complexfloating):

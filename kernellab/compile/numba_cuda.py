@@ -204,6 +204,43 @@ def _session(capability: Any) -> Iterator[None]:
                 owner.overloads.pop(args, None)
 
 
+@contextlib.contextmanager
+def without_driver(arch: str = "sm_90") -> Iterator[None]:
+    """Let modules be imported whose kernels are declared with signatures, where there is no driver.
+
+    ``@cuda.jit("void(float32[:])")`` compiles and loads at once. Within this context a kernel only notes its
+    signature (`numba_types` reads it), and a device function is compiled for `arch`.
+    """
+    cuda_module()
+    from numba.cuda import dispatcher
+
+    from kernellab.compile.numba_arguments import DECLARED
+
+    class Device:
+        compute_capability = _capability(arch)
+
+    def note(self: Any, signature: Any) -> None:
+        from numba.cuda.core import sigutils
+
+        setattr(self, DECLARED, sigutils.normalize_signature(signature)[0])
+
+    def disable(self: Any, value: bool = True) -> None:
+        if not hasattr(self, DECLARED):
+            disable_compile(self, value)
+
+    kind = dispatcher.CUDADispatcher
+    disable_compile = kind.disable_compile
+    originals = dispatcher.get_current_device, kind.compile
+    dispatcher.get_current_device = lambda: Device
+    kind.compile, kind.disable_compile = note, disable
+    try:
+        with quiet():
+            yield
+    finally:
+        dispatcher.get_current_device, kind.compile = originals
+        kind.disable_compile = disable_compile
+
+
 def _merge_helpers(ptx: str, linked: Sequence[Any], arch: str, label: str) -> tuple[str, str]:
     """Compile the CUDA helpers that Numba would link (float16, reshape) and put them into the text."""
     logs = []

@@ -38,6 +38,10 @@ def test_spellings_come_back(text):
     assert str(ArgumentType.parse(text)) == text
 
 
+def test_numba_s_long_spelling():
+    assert str(ArgumentType.parse("array(float32, 2d, F)")) == "float32[::1,:]"
+
+
 @pytest.mark.parametrize("text", ["float33", "float32[::2]", "array"])
 def test_other_spellings_are_refused(text):
     with pytest.raises(ArgumentError):

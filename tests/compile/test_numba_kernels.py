@@ -289,6 +289,30 @@ def test_no_numba_is_explained(monkeypatch):
         numba_cuda.cuda_module.cache_clear()
 
 
+def test_signatures_are_honoured_with_no_driver(samples):
+    from numba import cuda
+
+    from kernellab.compile import numba_cuda
+
+    with numba_cuda.without_driver():
+
+        @cuda.jit("float32(float32)", device=True)
+        def twice(x):
+            return x * 2
+
+        @cuda.jit("void(float32[:], int32, float64)")
+        def declared(x, n, f):
+            x[n] = twice(x[0]) + f
+
+    arguments = (f32, 3, 2)
+    types = numba_types(arguments, declared)
+    assert [str(each) for each in types] == ["float32[:]", "int32", "float64"]
+    binary = compile_numba(declared, types)
+    assert binary.cubin, binary.log
+    flat = flatten_numba_arguments(arguments, lambda array: 4096, types)
+    assert [each.dtype.name for each in flat[-2:]] == ["int32", "float64"]
+
+
 def test_a_linked_cuda_function(samples, tmp_path):
     from numba import cuda
 
