@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from kernellab.catalog import vectors
 from kernellab.catalog.copy import special_values
 from kernellab.kernel import Geometry, Kernel, covering
 from kernellab.problem import Array, Arrays, Case, Cost, Operand, Problem, Sizes
@@ -147,6 +148,62 @@ def swizzled(TILE: int) -> Any:
     return transpose_swizzled
 
 
+def vectorised(TILE: int) -> Any:
+    """Make the twin of transpose/vectorised."""
+    from numba import cuda, float32
+
+    load4, store4 = vectors.vector_access(4)
+    GROUPS = TILE // 4  # noqa: N806
+    PASS = 256 // GROUPS  # noqa: N806
+    SWIZZLE = GROUPS & -GROUPS  # noqa: N806
+
+    def transpose_vectorised(x, y):
+        tile = cuda.shared.array((TILE, TILE), float32, alignment=16)
+        rows, columns = x.shape
+        down = (rows + TILE - 1) // TILE
+        first_row = cuda.blockIdx.x % down * TILE
+        first_column = cuda.blockIdx.x // down * TILE
+        thread = cuda.threadIdx.x
+
+        # Tiles at an edge, and shapes whose rows are not aligned, go element by element.
+        fits = first_row + TILE <= rows and first_column + TILE <= columns
+        is_whole = fits and rows % 4 == 0 and columns % 4 == 0
+
+        # Read, into shared memory.
+        if is_whole:
+            group, row = thread % GROUPS, thread // GROUPS
+            if row < PASS:
+                for r in range(row, TILE, PASS):
+                    quad = load4(x, (first_row + r) * columns + first_column + 4 * group)
+                    store4(tile, r * TILE + 4 * (group ^ (r // 4 % SWIZZLE)), quad)
+        else:
+            for k in range(thread, TILE * TILE, 256):
+                r, c = k // TILE, k % TILE
+                if first_row + r < rows and first_column + c < columns:
+                    value = x[first_row + r, first_column + c]
+                    tile[r, 4 * (c // 4 ^ r // 4 % SWIZZLE) + c % 4] = value
+        cuda.syncthreads()
+
+        # Write: a warp takes 32 rows of the tile by 4 columns, whose words lie in 32 banks.
+        if is_whole:
+            lane = thread % 32
+            for job in range(thread // 32, TILE // 32 * GROUPS, 8):
+                quad_row = job % (TILE // 32) * 8 + lane % 8
+                c = job // (TILE // 32) * 4 + lane // 8
+                place = 4 * (c // 4 ^ quad_row % SWIZZLE) + c % 4
+                r = 4 * quad_row
+                values = tile[r, place], tile[r + 1, place], tile[r + 2, place], tile[r + 3, place]
+                store4(y, (first_column + c) * rows + first_row + r, values)
+        else:
+            for k in range(thread, TILE * TILE, 256):
+                c, r = k // TILE, k % TILE
+                if first_row + r < rows and first_column + c < columns:
+                    value = tile[r, 4 * (c // 4 ^ r // 4 % SWIZZLE) + c % 4]
+                    y[first_column + c, first_row + r] = value
+
+    return transpose_vectorised
+
+
 def power_of_two(constants: Sizes) -> str:
     """Return why the XOR of transpose/swizzled would leave the tile, or nothing."""
     tile = constants["TILE"]
@@ -157,6 +214,17 @@ def blocks(at: Sizes) -> tuple[int, ...]:
     """Return tiles across on x, tiles down on y, and what exceeds the limit of y on z."""
     across, down = covering(at["columns"], at["TILE"]), covering(at["rows"], at["TILE"])
     return across, min(down, 65535), covering(down, 65535)
+
+
+def whole_warps(constants: Sizes) -> str:
+    """Return why a tile does not suit transpose/vectorised, or nothing."""
+    tile = constants["TILE"]
+    return "" if tile in (32, 64, 96) else f"TILE is {tile}, it must be 32, 64 or 96; take 64"
+
+
+def downwards(at: Sizes) -> tuple[int, ...]:
+    """Return all tiles on x, those below each other first."""
+    return (covering(at["columns"], at["TILE"]) * covering(at["rows"], at["TILE"]),)
 
 
 STRAIGHT = Geometry(block=("TILE", "TILE"), grid=blocks)
@@ -171,4 +239,14 @@ LADDER = (
     Kernel(PROBLEM, "tiled", ARGUMENTS, SQUARE, tiled, constants=TILES),
     Kernel(PROBLEM, "padded", ARGUMENTS, WIDER, padded, constants=TILES),
     Kernel(PROBLEM, "swizzled", ARGUMENTS, SQUARE, swizzled, constants=TILES, constraint=power_of_two),
+    Kernel(
+        PROBLEM,
+        "vectorised",
+        ARGUMENTS,
+        Geometry(block=(256,), grid=downwards, static_shared=lambda at: 4 * at["TILE"] ** 2),
+        vectorised,
+        constants={"TILE": 64},
+        alignment=16,
+        constraint=whole_warps,
+    ),
 )
