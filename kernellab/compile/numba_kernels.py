@@ -20,7 +20,7 @@ from kernellab.compile.numba_arguments import ArgumentType
 from kernellab.compile.toolchain import toolchain
 from kernellab.errors import ArgumentError, SpecError
 
-_RECIPE = 1
+_RECIPE = 2
 _OPTIONS = frozenset({"fastmath", "opt", "max_registers", "launch_bounds", "link"})
 
 
@@ -232,13 +232,13 @@ def _binary(job: NumbaJob, arch: str, ptx: str, entry: str, log: str, key: str) 
 
 
 def _rename_symbols(ptx: str, entry: str, short: str) -> str:
-    """Give the entry a short name and the functions beside it names of their own.
+    """Give the entry a short name and the functions and variables beside it names of their own.
 
     Numba numbers its symbols in each process anew, so texts of two processes may use one name for two things.
     """
     prefix = short.rpartition("_")[2]
     ptx = ptx.replace(entry, short)
-    for name in ptx_text.defined_functions(ptx):
+    for name in (*ptx_text.defined_functions(ptx), *ptx_text.linker_variables(ptx)):
         ptx = re.sub(rf"(?<![\w$]){re.escape(name)}(?![\w$])", f"{name}_{prefix}", ptx)
     return ptx
 
