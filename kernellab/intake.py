@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from kernellab import catalog
-from kernellab.arrays import ArraySpec, spec_of
+from kernellab.arrays import spec_of
+from kernellab.checks import misalignment
 from kernellab.errors import ArgumentError, SpecError, UnavailableError
 from kernellab.kernel import Kernel
 from kernellab.problem import Array
@@ -19,19 +20,16 @@ DLPACK_CPU = (1, 3)
 
 @dataclass(frozen=True)
 class Intake:
-    """A kernel and the arrays to bind to it.
+    """Arrays to bind to a kernel.
 
     Attributes
     ----------
-    kernel : Kernel
-        The one asked for, or its fall-back for unaligned arrays.
     inputs : mapping of str to numpy.ndarray
-        C-contiguous, aligned to their item size.
+        C-contiguous; aligned as the kernel needs them, unless it has a fallback for those that are not.
     notes : tuple of str
-        What was copied or replaced, one sentence each.
+        What was copied, one sentence each.
     """
 
-    kernel: Kernel
     inputs: Mapping[str, Array]
     notes: tuple[str, ...] = field(default=())
 
@@ -87,9 +85,13 @@ def take_in(kernel: Kernel, arrays: Sequence[Any]) -> Intake:
     for name, given in zip(names, arrays, strict=True):
         who = f"{kernel.id}: {name}"
         array = as_numpy(given, who)
-        inputs[name], note = contiguous(array, who)
-        notes += [note] if note else []
-    return _aligned(kernel, inputs, notes)
+        array, note = contiguous(array, who)
+        notes.append(note)
+        if kernel.fallback is None:
+            array, note = aligned(kernel, array, who)
+            notes.append(note)
+        inputs[name] = array
+    return Intake(inputs, tuple(note for note in notes if note))
 
 
 def as_numpy(given: Any, who: str) -> Array:
@@ -146,31 +148,12 @@ def contiguous(array: Array, who: str) -> tuple[Array, str]:
     return np.array(array, order="C"), f"{who} was copied ({spec.nbytes} bytes): {reason}"
 
 
-def _aligned(kernel: Kernel, inputs: dict[str, Array], notes: list[str]) -> Intake:
-    """Send arrays that vector access cannot take to a rung without it, or copy them."""
-    for name, array in inputs.items():
-        spec = spec_of(array, name)
-        beyond = spec.pointer % kernel.alignment if kernel.alignment and spec.size else 0
-        if not beyond:
-            continue
-        why = f"{name} starts {beyond} bytes past a multiple of {kernel.alignment}"
-        other = fallback(kernel, spec)
-        if other is not None:
-            return Intake(other, inputs, (*notes, f"{kernel.id}: {why}, so {other.id} ran instead"))
-        inputs[name] = _aligned_copy(array, kernel.alignment)
-        notes.append(f"{kernel.id}: {name} was copied ({spec.nbytes} bytes): {why}")
-    return Intake(kernel, inputs, tuple(notes))
-
-
-def fallback(kernel: Kernel, spec: ArraySpec) -> Kernel | None:
-    """Return the first rung that takes the same arguments without wide access, if there is one."""
-    if kernel.problem.name not in catalog.PROBLEMS:
-        return None
-    for rung in catalog.ladder(kernel.problem.name):
-        is_narrow = rung.alignment <= spec.dtype.itemsize
-        if is_narrow and rung.arguments == kernel.arguments and not rung.fault and not kernel.fault:
-            return rung
-    return None
+def aligned(kernel: Kernel, array: Array, who: str) -> tuple[Array, str]:
+    """Return the array itself if the kernel's vector access can take it, else an aligned copy and a note."""
+    why = misalignment(kernel, who, spec_of(array, who))
+    if not why:
+        return array, ""
+    return _aligned_copy(array, kernel.alignment), f"{why}; it was copied ({array.nbytes} bytes)"
 
 
 def _aligned_copy(array: Array, alignment: int) -> Array:

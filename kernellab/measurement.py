@@ -73,11 +73,11 @@ def prepare(
         )
     outputs = named_outputs(asked, out)
     intake = take_in(asked, arrays)
-    plan = bind(intake.kernel, intake.inputs, limits=device.limits, **parameters)
+    plan = bind(asked, intake.inputs, limits=device.limits, fall_back=True, **parameters)
     for key, array in outputs.items():
         spec = plan.outputs[key]
         check_output(array, f"{asked.id}: {key}", spec.dtype, spec.shape)
-    return Job(plan, name, intake.notes, outputs)
+    return Job(plan, name, (*intake.notes, *plan.notes), outputs)
 
 
 def _case(kernel: Kernel, case: str | Case | None) -> Case:

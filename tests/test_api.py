@@ -100,7 +100,12 @@ def test_transpose_of_fewer_axes(x):
 @pytest.mark.parametrize(
     ("x", "axes", "error", "message"),
     [
-        (floats(2, 3, 4), None, kl.SpecError, r"x has shape \(2, 3, 4\), it must have at most two axes; take numpy"),
+        (
+            floats(2, 3, 4),
+            None,
+            kl.SpecError,
+            r"x has shape \(2, 3, 4\), it must have at most two axes; take numpy",
+        ),
         (floats(2, 3), (0, 0), kl.SpecError, r"axes is \(0, 0\), it must name each of the 2 axes once"),
         (floats(2, 3), (1,), kl.SpecError, r"axes is \(1,\), it must name each of the 2 axes once"),
         (floats(2, 3), (0, 2), kl.SpecError, r"axis is 2, it must lie in \[-2, 2\)"),
@@ -192,7 +197,9 @@ def test_take_from_nothing():
 @pytest.mark.parametrize("dtype", ["float64", "int64", "int32", "float16", "complex64", ">f4", "bool"])
 def test_other_dtypes_are_refused_not_cast(function, dtype):
     x = np.ones((2, 2), dtype)
-    with pytest.raises(kl.ArgumentError, match=rf"^\w+: x has dtype {x.dtype}, it must be float32; convert it with"):
+    with pytest.raises(
+        kl.ArgumentError, match=rf"^\w+: x has dtype {x.dtype}, it must be float32; convert it with"
+    ):
         function(x)
 
 
@@ -254,8 +261,16 @@ FOLDED = np.lib.stride_tricks.as_strided(np.zeros(6, np.float32), (3, 2), (4, 4)
         (np.zeros((2, 3), np.float32), kl.SpecError, r"out has shape \(2, 3\), it must be \(3, 2\)"),
         (np.zeros((3, 2)), kl.ArgumentError, "out has dtype float64, it must be float32"),
         (READ_ONLY, kl.SpecError, "out is read-only, an output must be writeable"),
-        (ONE_PLACE, kl.SpecError, r"out has strides \(0, 0\) for shape \(3, 2\), an output must have a place of its"),
-        (FOLDED, kl.SpecError, r"out has strides \(4, 4\) for shape \(3, 2\), an output must have a place of its own"),
+        (
+            ONE_PLACE,
+            kl.SpecError,
+            r"out has strides \(0, 0\) for shape \(3, 2\), an output must have a place of its",
+        ),
+        (
+            FOLDED,
+            kl.SpecError,
+            r"out has strides \(4, 4\) for shape \(3, 2\), an output must have a place of its own",
+        ),
         ([[0.0]], kl.ArgumentError, "out is a list, it must be a NumPy array"),
     ],
     ids=["shape", "dtype", "read-only", "stride 0", "folded", "list"],
@@ -286,9 +301,13 @@ def test_apply_returns_what_the_kernel_wrote_right_or_wrong(language):
 def test_apply_with_parameters():
     x = floats(100)
     same(apply("copy/offset", x, offset=100), x)
-    with pytest.raises(kl.ArgumentError, match="copy/offset: there is no parameter 'stride'; it takes offset"):
+    with pytest.raises(
+        kl.ArgumentError, match="copy/offset: there is no parameter 'stride'; it takes offset"
+    ):
         apply("copy/offset", x, stride=2)
-    with pytest.raises(kl.SpecError, match="copy/offset: offset is 101, it must be at most n = 100; lower it"):
+    with pytest.raises(
+        kl.SpecError, match="copy/offset: offset is 101, it must be at most n = 100; lower it"
+    ):
         apply("copy/offset", x, offset=101)
     with pytest.raises(kl.SpecError, match="copy/strided: stride is 4294967296, it must fit int32"):
         apply("copy/strided", x, stride=2**32)
@@ -307,12 +326,16 @@ def test_apply_out_by_name_and_in_a_tuple():
 
 
 def test_apply_refuses_an_unknown_kernel():
-    with pytest.raises(kl.SpecError, match="transpose/paded: transpose has no rung 'paded'; did you mean 'padded'?"):
+    with pytest.raises(
+        kl.SpecError, match="transpose/paded: transpose has no rung 'paded'; did you mean 'padded'"
+    ):
         apply("transpose/paded", floats(2, 2))
     with pytest.raises(kl.ArgumentError, match="kernel is a int, it must be an id or a Kernel"):
         apply(3, floats(2, 2))
 
 
 def test_apply_refuses_an_unknown_language():
-    with pytest.raises(kl.SpecError, match="copy/scalar: language is 'cuda', it must be one of cuda-c, numba"):
+    with pytest.raises(
+        kl.SpecError, match="copy/scalar: language is 'cuda', it must be one of cuda-c, numba"
+    ):
         apply("copy/scalar", floats(2), language="cuda")

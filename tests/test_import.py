@@ -18,7 +18,11 @@ ROOT = Path(kl.__file__).parent
 
 def python(code, **environment):
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **environment}, check=True
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        check=True,
     )
     return done.stdout
 

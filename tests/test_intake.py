@@ -65,7 +65,7 @@ def test_a_contiguous_array_is_taken_as_it_is():
     x = floats(40)
     intake = take_in(COPY, [x])
     assert np.shares_memory(intake.inputs["x"], x)
-    assert (intake.kernel, intake.notes) == (COPY, ())
+    assert intake.notes == ()
 
 
 @pytest.mark.parametrize("view", [floats(40)[::2], floats(40)[::-1], np.broadcast_to(floats(1), (1000,))])
@@ -98,8 +98,9 @@ def test_wide_access_falls_back_to_the_scalar_rung_and_says_so(start, language):
     x = floats(1030)[start:]
     record = kl.measure(WIDE, x, language=language, device="emulator")
     assert (record.kernel, record.is_right) == ("copy/scalar", True)
-    note = f"copy/float4: x starts {4 * start} bytes past a multiple of 16, so copy/scalar ran instead"
-    assert record.notes == (note,)
+    (note,) = record.notes
+    assert note.startswith(f"copy/float4: x starts {4 * start} bytes past a multiple of 16")
+    assert note.endswith("; copy/scalar ran instead")
     assert record.reading("sectors_per_request_load").value < 6
 
 
@@ -114,11 +115,14 @@ def test_wide_access_without_a_fallback_copies():
     record = kl.measure(kernel, x[1:].reshape(2, 32, 128), device="emulator")
     assert (record.kernel, record.is_right) == ("shared_stride/quads", True)
     (note,) = record.notes
-    assert "shared_stride/quads: quads was copied (32768 bytes): quads starts 4 bytes past a multiple of 16" in note
+    assert note.startswith("shared_stride/quads: quads starts 4 bytes past a multiple of 16")
+    assert note.endswith("; it was copied (32768 bytes)")
 
 
 def test_a_faulty_rung_has_no_fallback():
-    assert take_in(catalog.kernel("copy/float4_faulty"), [floats(9)[1:]]).kernel.name == "float4_faulty"
+    record = kl.measure("copy/float4_faulty", floats(1025)[1:], device="emulator")
+    assert record.kernel == "copy/float4_faulty"
+    assert "copied" in record.notes[0]
 
 
 @pytest.mark.parametrize("protocols", [("__array__",), ("__dlpack__", "__dlpack_device__")])
@@ -140,15 +144,31 @@ def test_subclasses_become_plain_arrays():
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        (OnGpu(), kl.UnavailableError, "x lives on a GPU, where the emulator cannot read it; copy it to the host"),
+        (
+            OnGpu(),
+            kl.UnavailableError,
+            "x lives on a GPU, where the emulator cannot read it; copy it to the host",
+        ),
         (DlpackOnGpu(), kl.UnavailableError, "x lives on a GPU, where the emulator cannot read it"),
-        (Refuses(), kl.ArgumentError, "x is a Refuses, it must give a NumPy array, and refuses: needs a gradient"),
+        (
+            Refuses(),
+            kl.ArgumentError,
+            "x is a Refuses, it must give a NumPy array, and refuses: needs a gradient",
+        ),
         (None, kl.ArgumentError, "x is None, it must be an array; pass one"),
         ([1.0], kl.ArgumentError, "x is a list, it must be an array; make one with numpy.asarray"),
         (3.0, kl.ArgumentError, "x is a float, it must be an array; make one with numpy.asarray"),
         ("abc", kl.ArgumentError, "x is a str, it must be an array"),
-        (np.ma.masked_array(floats(3)), kl.ArgumentError, "x is a masked array, a kernel cannot see the mask"),
-        (np.zeros(8, np.int64), kl.ArgumentError, "x has dtype int64, it must be float32; convert it with .astype"),
+        (
+            np.ma.masked_array(floats(3)),
+            kl.ArgumentError,
+            "x is a masked array, a kernel cannot see the mask",
+        ),
+        (
+            np.zeros(8, np.int64),
+            kl.ArgumentError,
+            "x has dtype int64, it must be float32; convert it with .astype",
+        ),
         (np.zeros(3, object), kl.ArgumentError, "x has dtype object, it must be float32"),
         (floats(2, 2), kl.SpecError, r"x has shape \(2, 2\), it must be \(n,\), 1-dimensional; reshape it"),
     ],

@@ -76,7 +76,9 @@ def test_reading_by_name():
     record = measure()
     assert record.reading("registers").source == "derived"
     assert record.value("registers") == record.reading("registers").value
-    with pytest.raises(kl.SpecError, match="transpose/padded: there is no reading 'speed'; there are warp_ins"):
+    with pytest.raises(
+        kl.SpecError, match="transpose/padded: there is no reading 'speed'; there are warp_ins"
+    ):
         record.reading("speed")
 
 
@@ -97,5 +99,7 @@ def test_damaged(change, message):
 
 
 def test_not_a_record():
-    with pytest.raises(kl.SpecError, match="record: its format is 'list', this version reads 1; measure again"):
+    with pytest.raises(
+        kl.SpecError, match="record: its format is 'list', this version reads 1; measure again"
+    ):
         Record.from_dict([])

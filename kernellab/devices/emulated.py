@@ -10,7 +10,7 @@ import numpy as np
 from kernellab import catalog
 from kernellab.checks import Limits
 from kernellab.devices.program import Kernels, Program, Run
-from kernellab.errors import CompileError, ExecutionError, SpecError
+from kernellab.errors import CompileError, ExecutionError, SpecError, UnavailableError
 from kernellab.instruments.occupancy import multiprocessor
 from kernellab.kernel import LANGUAGES, Kernel, Language
 from kernellab.plan import Launch, Plan
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kernellab.compile.binary import Binary
     from kernellab.trace import Trace
 
-KEPT_PROGRAMS = 256
+KEPT_GROUPS = 256
 
 
 class EmulatedDevice:
@@ -46,7 +46,7 @@ class EmulatedDevice:
         self.arch = arch
         self.budget = budget
         self.limits = Limits(shared=multiprocessor(arch).shared_bytes_per_block)
-        self._programs: dict[tuple[Any, ...], Program] = {}
+        self._binaries: dict[tuple[Any, ...], tuple[Binary, ...]] = {}
 
     def describe(self) -> Mapping[str, Any]:
         """Return what stands in a Record's environment."""
@@ -89,26 +89,25 @@ class EmulatedDevice:
         changed = tuple(kernel for kernel in asked if not is_stock(kernel))
         parts: list[tuple[Kernel, Binary]] = []
         for group in (*groups, *((changed,) if changed else ())):
-            parts += self._group(group, asked, language).parts
+            try:
+                parts += self._group(group, language)
+            except (CompileError, UnavailableError):
+                # A sibling that does not compile must not take the ladder down with it.
+                wanted = [kernel for kernel in group if kernel in asked]
+                if len(wanted) == len(group):
+                    raise
+                parts += self._group(wanted, language)
         return Program(self.name, language, self.arch, tuple(parts))
 
-    def _group(self, group: Sequence[Kernel], asked: Sequence[Kernel], language: Language) -> Program:
+    def _group(self, group: Sequence[Kernel], language: Language) -> list[tuple[Kernel, Binary]]:
         key = (language, *(_identity(kernel, language) for kernel in group))
-        known = self._programs.get(key)
-        if known is not None:
-            return known
-        try:
+        binaries = self._binaries.get(key)
+        if binaries is None:
             binaries = compile_kernels(group, language, self.arch)
-        except CompileError:
-            # A sibling that does not compile must not take the ladder down with it.
-            group = [kernel for kernel in group if kernel in asked]
-            binaries = compile_kernels(group, language, self.arch)
-            return Program(self.name, language, self.arch, tuple(zip(group, binaries, strict=True)))
-        program = Program(self.name, language, self.arch, tuple(zip(group, binaries, strict=True)))
-        while len(self._programs) >= KEPT_PROGRAMS:
-            self._programs.pop(next(iter(self._programs)))
-        self._programs[key] = program
-        return program
+            while len(self._binaries) >= KEPT_GROUPS:
+                self._binaries.pop(next(iter(self._binaries)))
+            self._binaries[key] = binaries
+        return list(zip(group, binaries, strict=True))
 
     def run(self, program: Program, plan: Plan, *, sanitize: bool = False) -> Run:
         """Run a plan once: fresh inputs, poisoned outputs.

@@ -90,8 +90,13 @@ class Run:
 
     @property
     def errors(self) -> tuple[str, ...]:
-        """What the kernel did wrong, one sentence each."""
-        found = [item.message for trace in self.traces for item in trace.diagnostics if item.is_error]
+        """What the kernel did wrong, one sentence each; a race is wrong also where the answer is right."""
+        found = [
+            item.message
+            for trace in self.traces
+            for item in trace.diagnostics
+            if item.is_error or item.kind == "race"
+        ]
         return tuple(found) or ((self.failure,) if self.failure else ())
 
 
