@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kernellab.api import apply, copy, relu, take, transpose
+    from kernellab.api import apply
     from kernellab.comparison import Comparison, compare
     from kernellab.devices import device
     from kernellab.devices.emulated import EmulatedDevice
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         UnavailableError,
         UnsupportedPTXError,
     )
+    from kernellab.functions import copy, relu, take, transpose
     from kernellab.instruments.reading import Reading
     from kernellab.kernel import Kernel
     from kernellab.measurement import measure
@@ -51,13 +52,13 @@ _HOMES = {
     "UnsupportedPTXError": "errors",
     "apply": "api",
     "compare": "comparison",
-    "copy": "api",
+    "copy": "functions",
     "device": "devices",
     "measure": "measurement",
-    "relu": "api",
-    "take": "api",
+    "relu": "functions",
+    "take": "functions",
     "trace": "trace",
-    "transpose": "api",
+    "transpose": "functions",
 }
 
 

@@ -81,6 +81,13 @@ class Record:
     notes: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        speeds = [item.name for item in self.readings if is_speed(item.name)]
+        if speeds and self.verdict is not None and not self.verdict.is_right:
+            raise SpecError(
+                f"{self.kernel}: a wrong kernel has no speed, it carries {speeds[0]}; leave it out"
+            )
+
     @property
     def is_right(self) -> bool:
         """Whether the outputs were compared and found right, and the kernel did nothing wrong."""
@@ -151,6 +158,17 @@ class Record:
                 f"record: it is damaged ({error}), it must be what to_dict gave; measure again"
             ) from error
         return cls(**values)
+
+
+def is_speed(name: str) -> bool:
+    """Whether a reading is a time or a rate, which only a right kernel has.
+
+    Examples
+    --------
+    >>> is_speed("seconds_cold"), is_speed("bytes_per_second"), is_speed("sectors_per_request_load")
+    (True, True, False)
+    """
+    return name.startswith("seconds") or name.endswith("_per_second") or name == "fraction_of_copy"
 
 
 def _verdict(data: Mapping[str, Any] | None) -> Verdict | None:

@@ -103,3 +103,14 @@ def test_not_a_record():
         kl.SpecError, match="record: its format is 'list', this version reads 1; measure again"
     ):
         Record.from_dict([])
+
+
+@pytest.mark.parametrize("name", ["seconds_cold", "bytes_per_second", "fraction_of_copy"])
+def test_a_wrong_kernel_has_no_speed(name):
+    speed = kl.Reading(name, 1.0, "1", "measured")
+    right, wrong = measure(), measure("relu/multiply", case="special values")
+    assert replace(right, readings=(speed,)).value(name) == 1
+    with pytest.raises(
+        kl.SpecError, match=f"relu/multiply: a wrong kernel has no speed, it carries {name}; leave"
+    ):
+        replace(wrong, readings=(speed,))
