@@ -203,12 +203,13 @@ def _catalogue_launch(job: Job) -> tuple[Callable[[], Any], Callable[[], bool], 
 
     kernel = catalog.kernel(job.kernel)
     where = device("emulator")
+    given: dict[str, Any] = dict(job.parameters)
     inputs = kernel.problem.inputs(Case(job.name, job.sizes, job.parameters))
     plan = bind(
         kernel,
         {item.name: inputs[item.name] for item in kernel.inputs},
         limits=where.limits,
-        **job.parameters,
+        **given,
     )
     program = where.build(kernel, "cuda-c")
     outputs = {name: poisoned(spec.shape, spec.dtype) for name, spec in plan.outputs.items()}

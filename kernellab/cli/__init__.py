@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,16 +12,17 @@ from kernellab.cli.errors import guarded, handled
 
 app = typer.Typer(
     name="kernellab",
-    help="A laboratory for CUDA kernels: CUDA C and Numba side by side, counted on an emulator, no GPU needed.",
+    help="A laboratory for CUDA kernels: CUDA C beside Numba, counted on an emulator, no GPU needed.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit status: 0 fine; 1 a check or expectation failed; 2 wrong usage; 3 the device or tool is not here.",
+    epilog="Exit status: 0 fine; 1 a check or expectation failed; 2 wrong usage; "
+    "3 the device or tool is not here.",
 )
 
 
-class DeviceName(str, Enum):
+class DeviceName(StrEnum):
     """Where to run."""
 
     AUTO = "auto"
@@ -29,7 +30,7 @@ class DeviceName(str, Enum):
     EMULATOR = "emulator"
 
 
-class LanguageName(str, Enum):
+class LanguageName(StrEnum):
     """In which language."""
 
     CUDA_C = "cuda-c"
@@ -139,7 +140,7 @@ def trace(
         list[str] | None,
         typer.Option(
             "--arg",
-            help="In order: f32[1048576]:random (or zeros, ones, arange, FILE.npy), FILE.npy, i32=1048576, null.",
+            help="In order: f32[1048576]:random (zeros, ones, arange, FILE.npy), x.npy, i32=1048576, null.",
         ),
     ] = None,
     shared_mem: Annotated[int, typer.Option("--shared-mem", min=0, help="Dynamic shared memory, bytes.")] = 0,

@@ -36,13 +36,15 @@ def dtype_of(name: str, text: str) -> np.dtype[Any]:
     if name == "bf16":
         import ml_dtypes
 
-        return np.dtype(ml_dtypes.bfloat16)
+        half: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return half
     if name not in DTYPES:
         close = difflib.get_close_matches(name, DTYPES, n=1, cutoff=0.5)
         hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(DTYPES)}"
         raise SpecError(f"--arg {text}: {name!r} is no type; {hint}")
     kinds = {"f": "float", "i": "int", "u": "uint"}
-    return np.dtype(bool) if name == "bool" else np.dtype(f"{kinds[name[0]]}{name[1:]}")
+    found: np.dtype[Any] = np.dtype("bool" if name == "bool" else f"{kinds[name[0]]}{name[1:]}")
+    return found
 
 
 def parse_argument(text: str, seed: int = 0) -> Any:
@@ -108,8 +110,8 @@ def _array(name: str, shape_text: str, fill: str, text: str, seed: int) -> npt.N
         loaded = load_array(fill)
         if loaded.dtype != dtype or loaded.size != math.prod(shape):
             raise SpecError(
-                f"--arg {text}: {fill} holds {loaded.dtype}{list(loaded.shape)}; write its own type and shape, "
-                "or the file alone"
+                f"--arg {text}: {fill} holds {loaded.dtype}{list(loaded.shape)}; write its own type "
+                "and shape, or the file alone"
             )
         return loaded.reshape(shape)
     return _filled(shape, dtype, fill, text, seed)
@@ -137,15 +139,16 @@ def _scalar(dtype: np.dtype[Any], value: str, text: str) -> Any:
     try:
         if dtype.kind in "iu":
             number = int(value, 0)
-            limits = np.iinfo(dtype)
-            if not limits.min <= number <= limits.max:
-                raise SpecError(f"--arg {text}: {dtype} holds {limits.min} to {limits.max}, not {number}")
-            return dtype.type(number)
-        if dtype.kind == "b":
+        elif dtype.kind == "b":
             return np.bool_({"true": True, "1": True, "false": False, "0": False}[value.lower()])
-        return dtype.type(float(value))
+        else:
+            return dtype.type(float(value))
     except (ValueError, KeyError) as error:
         raise SpecError(f"--arg {text}: {value!r} is no {dtype}; write a number") from error
+    limits = np.iinfo(dtype)
+    if not limits.min <= number <= limits.max:
+        raise SpecError(f"--arg {text}: {dtype} holds {limits.min} to {limits.max}, not {number}")
+    return dtype.type(number)
 
 
 def parse_sides(text: str, what: str) -> tuple[int, ...]:
@@ -157,7 +160,7 @@ def parse_sides(text: str, what: str) -> tuple[int, ...]:
     ((32, 8), (1024,))
     """
     try:
-        sides = tuple(int(side) for side in re.split(r"[,x]", text.strip("() ")) if side.strip())
+        sides = tuple(int(side) for side in re.split(r"[,x]", text.strip("() ")))
     except ValueError:
         sides = ()
     if not 1 <= len(sides) <= 3:
@@ -166,7 +169,7 @@ def parse_sides(text: str, what: str) -> tuple[int, ...]:
 
 
 def parse_globals(items: Sequence[str]) -> dict[str, Any]:
-    """Return ``NAME=VALUE`` pairs: a number, several with commas between, a ``.npy`` file, or a form of ``--arg``.
+    """Return ``NAME=VALUE`` pairs: a number, several with commas, a ``.npy`` file, or a form of ``--arg``.
 
     Examples
     --------

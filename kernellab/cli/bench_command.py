@@ -86,8 +86,8 @@ def speed_table(speeds: Speeds) -> Table:
     note = speeds.simulator_note
     if ratio == ratio:
         note = (
-            f"Numba's simulator: {speeds.simulator_seconds:.3f} s, this emulator: {speeds.emulator_seconds:.4f} s, "
-            f"{ratio:.0f} x ({note})"
+            f"Numba's simulator: {speeds.simulator_seconds:.3f} s, this emulator: "
+            f"{speeds.emulator_seconds:.4f} s, {ratio:.0f} x ({note})"
         )
     columns = (
         Column("kernel"),

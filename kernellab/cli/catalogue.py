@@ -26,8 +26,8 @@ def list_catalogue(names: Sequence[str]) -> None:
     kernels = find_kernels(names)
     target = console()
     if not names:
-        rows = tuple((name, load(name).question) for name in EXPERIMENTS)
-        print_table(target, Table("Experiments", (Column("name"), Column("question")), rows))
+        questions = tuple((name, load(name).question) for name in EXPERIMENTS)
+        print_table(target, Table("Experiments", (Column("name"), Column("question")), questions))
     rows = tuple((kernel.id, _languages(kernel), kernel.header.lesson) for kernel in kernels)
     head = (Column("kernel"), Column("languages"), Column("lesson"))
     print_table(target, Table("Kernels", head, rows))

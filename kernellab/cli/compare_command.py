@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from kernellab.cli import output
 from kernellab.cli.arguments import parse_parameters
@@ -24,8 +25,9 @@ def compare_languages(
     from kernellab.report.text import console
 
     output.check_files(json_file, html_file)
+    given: dict[str, Any] = dict(parse_parameters(parameters))
     with output.patience(f"running {name} in both languages"):
-        found = compare(name, case=case, device=device, **parse_parameters(parameters))
+        found = compare(name, case=case, device=device, **given)
     document = Document("compare", records=found.records, environment=output.environment())
     output.save(document, json_file, html_file)
     if not output.is_silent(json_file):

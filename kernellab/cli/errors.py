@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import typer
 
@@ -83,5 +83,12 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _show_warning(message: Any, category: type[Warning], filename: str, lineno: int, *rest: Any) -> None:
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
     say(f"warning: {message}")

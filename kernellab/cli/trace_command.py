@@ -126,7 +126,7 @@ def only_kernel(path: Path) -> str:
 
     text = path.read_text(encoding="utf-8", errors="replace")
     if is_ptx(text):
-        names = [name for name, function in parsed(text).functions.items() if function.is_entry]
+        names = [str(name) for name, function in parsed(text).functions.items() if function.is_entry]
     else:
         names = list(kernel_names(text))
     if len(names) != 1:

@@ -133,7 +133,8 @@ def ladder_climbs(rows: Rows) -> Found:
     loads = [rows.value(f"transpose {rung}", "sectors_per_request_load") for rung in LADDER]
     stores = [rows.value(f"transpose {rung}", "sectors_per_request_store") for rung in LADDER]
     waves = [rows.value(f"transpose {rung}", WAVES) for rung in LADDER[1:]]
-    text = f"store {', '.join(map(number, stores))} sectors; tile read {', '.join(map(number, waves))} wavefronts"
+    text = f"store {', '.join(map(number, stores))} sectors; tile read "
+    text += f"{', '.join(map(number, waves))} wavefronts"
     return loads == [4] * 4 and stores == [32, 4, 4, 4] and waves == [32, 1, 1], text
 
 

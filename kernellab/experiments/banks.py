@@ -1,4 +1,4 @@
-"""Banks by hand: which lanes of a warp collide, from the rules alone and apart from the emulator's counting."""
+"""Banks by hand: which lanes of a warp collide, from the rules alone, apart from the emulator's counting."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kernellab.errors import SpecError
 from kernellab.experiments.experiment import (
@@ -19,7 +19,7 @@ from kernellab.experiments.experiment import (
     Rows,
     Sweep,
 )
-from kernellab.kernel import LANGUAGES, Language
+from kernellab.kernel import LANGUAGES, Kernel, Language
 
 if TYPE_CHECKING:
     from kernellab.devices.program import Device
@@ -97,11 +97,11 @@ def _check_languages(languages: Sequence[str]) -> None:
 
 def _compile(experiment: Experiment, where: Device, languages: Sequence[Language]) -> None:
     """Compile each problem in each language; compilers and disassemblers of one run beside the others."""
-    problems: dict[str, list[object]] = {}
+    problems: dict[str, list[Kernel]] = {}
     for kernel in experiment.kernels:
         problems.setdefault(kernel.problem.name, []).append(kernel)
     jobs = [
-        (tuple(k for k in kernels if language == "cuda-c" or k.has_twin), language)  # type: ignore[attr-defined]
+        (tuple(k for k in kernels if language == "cuda-c" or k.has_twin), language)
         for language in languages
         for kernels in problems.values()
     ]
@@ -118,8 +118,9 @@ def _measure(experiment: Experiment, point: Point, language: Language, where: De
         record = measure(point.kernel, case=point.case, language=language, device=where)
     else:
         given = point.arrays()
+        parameters: dict[str, Any] = dict(point.case.parameters)
         arrays = [given[operand.name] for operand in point.kernel.inputs]
-        record = measure(point.kernel, *arrays, language=language, device=where, **point.case.parameters)
+        record = measure(point.kernel, *arrays, language=language, device=where, **parameters)
     derived = tuple(
         Reading(each.name, float(each.formula(record)), each.unit, "derived") for each in experiment.derived
     )

@@ -58,16 +58,16 @@ def compare_documents(before: Document, after: Document) -> tuple[Change, ...]:
     old, new = dict(_values(before)), dict(_values(after))
     changes = []
     for name in dict.fromkeys((*old, *new)):
-        first, second = old.get(name), new.get(name)
-        if first is not None and second is not None and first.text == second.text:
+        one, other = old.get(name), new.get(name)
+        if one is not None and other is not None and one.text == other.text:
             continue
         changes.append(
             Change(
                 name,
-                first.text if first else ABSENT,
-                second.text if second else ABSENT,
-                _ratio(first, second),
-                any(value.matters for value in (first, second) if value is not None),
+                one.text if one else ABSENT,
+                other.text if other else ABSENT,
+                _ratio(one, other),
+                any(value.matters for value in (one, other) if value is not None),
             )
         )
     return tuple(changes)

@@ -21,8 +21,7 @@ def plain(value: float, digits: int = 2) -> str:
         return "inf" if value > 0 else "-inf"
     if value == int(value):
         return f"{int(value):,}" if abs(value) >= 100_000 else str(int(value))
-    text = f"{value:.{digits}f}" if abs(value) >= 10**-digits else f"{value:.3g}"
-    return text
+    return f"{value:.{digits}f}" if abs(value) >= 10**-digits else f"{value:.3g}"
 
 
 def short(value: float) -> str:

@@ -83,7 +83,7 @@ def _bank_map(picture: BankMap, signs: Signs) -> list[Text]:
     lines = [Text(f"{picture.title}: {count} wavefront{'s' if count != 1 else ''}", "bold")]
     lines.append(
         Text(
-            f"  banks and lanes 0-31 are written 0-v; a cell is the lane served, {signs.idle} an idle bank",
+            f"  banks and lanes 0-31 are written 0-v; a cell is the lane served, {signs.idle} idle",
             "dim",
         )
     )

@@ -49,7 +49,8 @@ def _ran_table(records: Sequence[Record]) -> Table:
     first = records[0]
     parameters = {**first.sizes, **first.parameters, **first.constants}
     about = ", ".join(f"{key} = {value}" for key, value in parameters.items())
-    title = f"{first.kernel} on {first.device_name} ({first.arch}){f', {first.case}' if first.case else ''}: {about}"
+    case = f", {first.case}" if first.case else ""
+    title = f"{first.kernel} on {first.device_name} ({first.arch}){case}: {about}"
     rows = tuple(
         (
             language_name(record.language),

@@ -140,7 +140,8 @@ def summary(result: Result) -> Text:
     total = len(result.expectations)
     claims = [outcome.verdict for outcome in result.claims]
     parts = [f"{claims.count(v)} {v}" for v in ("held", "refuted", "needs a GPU") if v in claims]
-    text = f"{result.name}: {held} of {total} expectations hold; claims: {', '.join(parts)}; {result.seconds:.1f} s"
+    text = f"{result.name}: {held} of {total} expectations hold; claims: {', '.join(parts)}"
+    text += f"; {result.seconds:.1f} s"
     return Text(text, "green" if held == total else "bold red")
 
 

@@ -1,0 +1,114 @@
+"""Each expectation fails when a kernel is broken in the way it speaks of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from experiment_runs import mutant_of, result_of, with_mutant
+
+from kernellab.experiments import EXPERIMENTS, load
+
+LOOP = "for (long long f = 0; f < features; ++f)"
+
+MUTANTS = {
+    "coalescing": (
+        ("every answer", "copy/scalar", ("y[i] = value;", "y[i] = value + 1.0f;")),
+        (
+            "a stride of s floats",
+            "copy/strided",
+            (
+                "((long long)blockIdx.x * blockDim.x + threadIdx.x) * stride + blockIdx.y",
+                "((long long)blockIdx.y * gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x",
+            ),
+        ),
+        ("an offset costs", "copy/offset", ("thread + offset;", "thread + 2 * offset;")),
+        (
+            "float4 moves",
+            "copy/float4",
+            (
+                "reinterpret_cast<const float4*>(x)[i]",
+                "make_float4(x[4 * i], x[4 * i + 1], x[4 * i + 2], x[4 * i + 3])",
+            ),
+        ),
+        ("the index decides", "copy/take", ("index[i];", "index[i] * 9 % length;")),
+        ("a member of an array", "copy/soa", ("fields[n + i]", "fields[(4 * i + 1) % (4 * n)]")),
+        (
+            "the faulty float4",
+            "copy/float4_faulty",
+            ("blockDim.x * 4 +", "blockDim.x +"),
+            ("i < n)", "i < n / 4)"),
+        ),
+    ),
+    "bank-conflicts": (
+        ("every answer", "shared_stride/words", ("y[thread] = value;", "y[thread] = value + 1.0f;")),
+        ("without padding", "shared_stride/words", ("tile[SIDE][SIDE]", "tile[SIDE][SIDE + 1]")),
+        ("with padding", "shared_stride/padded_quads", ("[SIDE + 1]", "[SIDE + 2]")),
+        ("one column of padding", "shared_stride/padded_words", ("[SIDE + 1]", "[SIDE]")),
+        ("8 and 16 bytes", "shared_stride/quads", ("threadIdx.x * stride", "threadIdx.x * (stride + 1)")),
+        ("one element of padding", "shared_stride/padded_pairs", ("[SIDE + 1]", "[SIDE]")),
+        ("padding moves conflicts", "shared_stride/padded_words", ("[SIDE + 1]", "[SIDE]")),
+        (
+            "padding declared",
+            "shared_stride/padding_unused",
+            ("threadIdx.y * SIDE + threadIdx.x]", "threadIdx.y * (SIDE + 1) + threadIdx.x]"),
+            ("element / SIDE * SIDE", "element / SIDE * (SIDE + 1)"),
+        ),
+        (
+            "filling the tile",
+            "shared_stride/words",
+            ("tile[threadIdx.y][threadIdx.x] = filled", "tile[threadIdx.x][threadIdx.y] = filled"),
+        ),
+        ("the transpose ladder", "transpose/padded", ("[TILE + 1]", "[TILE]")),
+    ),
+    "divergence": (
+        ("every answer", "relu/branch_free", ("? 0.0f : value", "? 0.5f : value")),
+        (
+            "relu's branch",
+            "relu/branch",
+            (
+                "y[i] = 0.0f;",
+                "float z = value;\n#pragma unroll 1\nwhile (z < -0.01f) z *= 0.5f;\ny[i] = z * 0.0f;",
+            ),
+        ),
+        (
+            "x * (x > 0)",
+            "relu/multiply",
+            ("value * (value > 0.0f ? 1.0f : 0.0f)", "value < 0.0f ? 0.0f : value"),
+        ),
+        ("a warp makes", "uneven_work/sorted", ("order[thread]", "thread")),
+        ("half of the lanes", "uneven_work/unsorted", ("= trips[i]", "= 63 + 0 * trips[i]")),
+        ("behind a branch", "masked_rows/branch", ("if (mask[r])", "if (features)")),
+        (
+            "multiplying by the mask fills",
+            "masked_rows/multiply",
+            (LOOP, "for (long long f = 0; f < (mask[r] ? features : 0); ++f)"),
+        ),
+        ("multiplying by the mask lets", "masked_rows/multiply", ("keep * sum", "keep != 0.0f ? sum : 0.0f")),
+        ("compaction fills", "masked_rows/compact", (LOOP, LOOP.replace("++f", "f += 2"))),
+    ),
+}
+ROWS = [(name, *row) for name, rows in MUTANTS.items() for row in rows]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_expectation_has_a_mutant(name: str) -> None:
+    starts = [row[0] for row in MUTANTS[name]]
+    for expectation in load(name).expectations:
+        assert sum(expectation.text.startswith(start) for start in starts) == 1, expectation.text
+    assert len(starts) == len(load(name).expectations)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[f"{row[0]}: {row[1]}" for row in ROWS])
+def test_mutant_breaks_its_expectation(row: tuple, tmp_path: Path) -> None:
+    name, start, kernel_id, *edits = row
+    before = {
+        outcome.text: outcome.verdict
+        for outcome in result_of(name).expectations
+        if outcome.language == "cuda-c"
+    }
+    after = with_mutant(load(name), kernel_id, mutant_of(kernel_id, tmp_path, *edits))
+    (broken,) = [outcome for outcome in after.expectations if outcome.text.startswith(start)]
+    assert before[broken.text] == "held"
+    assert broken.verdict == "failed", broken.found
+    assert not after.is_right

@@ -1,0 +1,146 @@
+"""What the experiments find, as data."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+from experiment_runs import result_of
+
+from kernellab.catalog import kernel
+from kernellab.errors import SpecError, UnavailableError
+from kernellab.experiments import EXPERIMENTS, load
+from kernellab.experiments.banks import predicted_wavefronts, tile_words, wavefronts_of
+from kernellab.experiments.experiment import Result
+from kernellab.experiments.runner import run
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_expectation_holds_in_both_languages(name: str) -> None:
+    result = result_of(name)
+    assert [(o.text, o.language, o.found) for o in result.expectations if o.verdict != "held"] == []
+    assert {outcome.language for outcome in result.expectations} == {"cuda-c", "numba"}
+    assert result.is_right
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_labels_are_unique(name: str) -> None:
+    labels = [point.label for point in load(name).points]
+    assert len(labels) == len(set(labels))
+
+
+@pytest.mark.parametrize(
+    ("name", "claim", "verdict", "number"),
+    [
+        ("coalescing", "wide, coalesced access reaches memory bandwidth", "needs a GPU", "16 sectors"),
+        ("coalescing", "strides waste sectors", "held", "8 x the sectors"),
+        ("coalescing", "its naive copy, one float a thread, is uncoalesced", "refuted", "4 sectors"),
+        ("coalescing", "its float4 copy copies the array", "refuted", "75.01 %"),
+        (
+            "bank-conflicts",
+            "one column of padding made a conflicted kernel 3x faster",
+            "needs a GPU",
+            "16.5 x",
+        ),
+        ("bank-conflicts", "staging through shared memory restores coalescing", "held", "4 with"),
+        ("divergence", "divergence serialises a warp", "held", "x the passes"),
+        ("divergence", "x if x > 0 else 0 makes warps diverge", "refuted", "0 divergent"),
+        ("divergence", "x * (x > 0) computes the same", "refuted", "1 NaN"),
+        ("divergence", "masks in attention cost 60 % of warp efficiency", "held", "60 %"),
+        ("divergence", "a bit mask and a multiply need 5 % fewer instructions", "refuted", "% warp instr"),
+        ("divergence", "the multiply removed the cost of the mask", "needs a GPU", "1 x the passes"),
+    ],
+)
+def test_claims(name: str, claim: str, verdict: str, number: str) -> None:
+    found = [outcome for outcome in result_of(name).claims if outcome.text == claim]
+    assert [outcome.verdict for outcome in found] == [verdict, verdict]
+    assert all(number in outcome.found for outcome in found), found
+
+
+def test_counts_known_by_hand() -> None:
+    panels = result_of("coalescing").panels
+    for language in ("cuda-c", "numba"):
+        records = {label: r for panel in panels for label, r in panel.records[language].items()}
+        loads = [records[f"stride {s}"].value("sectors_per_request_load") for s in (1, 2, 4, 8, 16, 32)]
+        assert loads == [4, 8, 16, 32, 32, 32]
+        assert records["array of structs"].value("useful_percent") == pytest.approx(100 * 8 / 20)
+        assert records["float4_faulty"].diagnostics
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_json_there_and_back(name: str) -> None:
+    result = result_of(name)
+    text = json.dumps(result.to_dict(), allow_nan=False)
+    again = Result.from_dict(json.loads(text))
+    assert again.expectations == result.expectations
+    assert again.claims == result.claims
+    assert again.pictures == result.pictures
+    assert json.dumps(again.to_dict(), allow_nan=False) == text
+
+
+def test_one_language_alone() -> None:
+    small = load("divergence")
+    small = dataclasses.replace(small, sweeps=small.sweeps[:1], expectations=(), claims=(), pictures=None)
+    seen: list[tuple[str, int, int]] = []
+    result = run(small, "emulator", ("numba",), lambda *step: seen.append(step))
+    assert result.languages == ("numba",)
+    assert list(result.panels[0].records) == ["numba"]
+    assert seen[-1] == ("divergence: done", 6, 6)
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(
+        SpecError, match=r"^divergance: no experiment has this name; did you mean 'divergence'\?$"
+    ):
+        load("divergance")
+    with pytest.raises(SpecError, match=r"it must hold some of cuda-c, numba"):
+        run(load("coalescing"), "emulator", ("opencl",))  # type: ignore[arg-type]
+    with pytest.raises(SpecError, match=r"no point runs relu/branch; it runs copy/strided"):
+        load("coalescing").replacing("relu/branch", kernel("relu/branch"))
+
+
+def test_a_twin_that_numba_cannot_express_is_noted() -> None:
+    small = load("divergence")
+    bare = dataclasses.replace(kernel("relu/branch"), twin="Numba has no such instruction")
+    sweep = dataclasses.replace(
+        small.sweeps[0], points=(dataclasses.replace(small.sweeps[0].points[0], kernel=bare),)
+    )
+    small = dataclasses.replace(small, sweeps=(sweep,), expectations=(), claims=(), pictures=None)
+    result = run(small, "emulator")
+    assert result.notes == ("branch: no Numba twin: Numba has no such instruction",)
+    assert list(result.panels[0].records["cuda-c"]) == ["branch"]
+
+
+def test_no_gpu_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    import kernellab.devices
+
+    def missing() -> None:
+        raise UnavailableError("device: 'gpu' is not here")
+
+    monkeypatch.setattr(kernellab.devices, "_gpu", missing)
+    with pytest.raises(UnavailableError, match="is not here"):
+        run(load("coalescing"), "gpu")
+
+
+@pytest.mark.parametrize(
+    ("stride", "width", "pitch", "wavefronts"),
+    [
+        (1, 1, 32, 1),
+        (2, 1, 32, 2),
+        (32, 1, 32, 32),
+        (32, 1, 33, 1),
+        (1, 2, 32, 2),
+        (32, 4, 32, 32),
+        (32, 4, 33, 4),
+    ],
+)
+def test_bank_arithmetic(stride: int, width: int, pitch: int, wavefronts: float) -> None:
+    assert predicted_wavefronts(stride, width, pitch) == wavefronts
+
+
+def test_a_bank_map_serves_every_lane_once() -> None:
+    rows = wavefronts_of(tile_words(4, 1, 32), 1)
+    served = [lane for row in rows for lane in row if lane >= 0]
+    assert sorted(served) == list(range(32))
+    assert all(lane == -1 or (lane * 4) % 32 == bank for row in rows for bank, lane in enumerate(row))

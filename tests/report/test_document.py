@@ -1,0 +1,163 @@
+"""Documents: JSON there and back, whole files or none, differences, pages."""
+
+from __future__ import annotations
+
+import dataclasses
+import html.parser
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kernellab as kl
+from kernellab.errors import SpecError
+from kernellab.experiments.check import Check
+from kernellab.report.diff import compare_documents
+from kernellab.report.document import Document, check_writable, load, to_json, write
+from kernellab.report.html import page
+from kernellab.report.table import Column, Table
+
+CODE = 'extern "C" __global__ void twice(float* y) { y[threadIdx.x] *= 2; /* <b>&</b> */ }'
+
+
+@pytest.fixture(scope="module")
+def document():
+    trace = kl.trace(CODE, "twice", 1, 32, (np.ones(32, np.float32),))
+    records = kl.compare("relu/branch_free", case="1000 elements", device="emulator").records
+    checks = (Check("relu/branch", "numba", "1 elements", True, True),)
+    table = Table("t", (Column("kernel"), Column("seconds", "measured", is_number=True)), (("a", "1.5"),))
+    return Document("trace", records=records, traces=(trace,), checks=checks, tables=(table,))
+
+
+def test_there_and_back(document, tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    write(path, to_json(document))
+    again = load(path)
+    assert again.checks == document.checks
+    assert again.tables == document.tables
+    assert again.traces[0].lines == document.traces[0].lines
+    assert again.records[0].is_right
+    assert to_json(again) == to_json(document)
+
+
+def test_json_is_strict(document) -> None:
+    def refuse(text: str) -> None:
+        raise AssertionError(text)
+
+    assert "NaN" not in to_json(document)
+    json.loads(to_json(document), parse_constant=refuse)
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "out.json"
+    path.write_text("before")
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(SpecError, match=r"out\.json: it cannot be written: No space left on device; choose"):
+        write(path, "after")
+    assert path.read_text() == "before"
+    assert os.listdir(tmp_path) == ["out.json"]
+
+
+def test_a_place_that_cannot_be_written_is_refused_before(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"the folder .*missing does not exist"):
+        check_writable(tmp_path / "missing" / "x.json")
+    with pytest.raises(SpecError, match="it is a folder; name a file"):
+        check_writable(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "it is not JSON"),
+        ("{}", "this is not a kernellab report"),
+        ("[1]", "this is not a kernellab report"),
+        ('{"format": "kernellab-1", "kind": "run"}', "the report is damaged"),
+    ],
+)
+def test_other_files_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(text)
+    with pytest.raises(SpecError, match=message):
+        load(path)
+    with pytest.raises(SpecError, match="it cannot be read"):
+        load(tmp_path / "none.json")
+
+
+def test_a_document_equals_itself(document) -> None:
+    assert compare_documents(document, document) == ()
+
+
+def test_a_changed_count_matters_and_a_changed_time_does_not(document) -> None:
+    trace = document.traces[0]
+    totals = {**trace.totals, "global_load_sectors": trace.totals["global_load_sectors"] * 2}
+    other = dataclasses.replace(document, traces=(dataclasses.replace(trace, totals=totals),))
+    (change,) = compare_documents(document, other)
+    assert (change.name, change.before, change.after) == ("twice: global_load_sectors", "4", "8")
+    assert (change.ratio, change.matters) == ("2 x", True)
+    slower = dataclasses.replace(
+        document, tables=(dataclasses.replace(document.tables[0], rows=(("a", "3.0"),)),)
+    )
+    (change,) = compare_documents(document, slower)
+    assert (change.ratio, change.matters) == ("2 x", False)
+
+
+def test_a_wrong_verdict_matters(document) -> None:
+    checks = (dataclasses.replace(document.checks[0], is_expected=False),)
+    (change,) = compare_documents(document, dataclasses.replace(document, checks=checks))
+    assert change.matters
+    assert change.after == "WRONG"
+
+
+def test_devices_and_commands_do_not_compare(document) -> None:
+    elsewhere = tuple(dataclasses.replace(record, device_name="NVIDIA H200") for record in document.records)
+    with pytest.raises(SpecError, match="numbers of different devices do not compare"):
+        compare_documents(document, dataclasses.replace(document, records=elsewhere))
+    with pytest.raises(SpecError, match="one is of 'trace' and one of 'run'"):
+        compare_documents(document, dataclasses.replace(document, kind="run"))
+
+
+class Tags(html.parser.HTMLParser):
+    """Finds tags that do not close, and what they load."""
+
+    VOID = ("meta", "br")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.loaded: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.loaded += [value or "" for name, value in attrs if name in ("src", "href")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_a_page_is_whole_and_needs_nothing_else(document) -> None:
+    from kernellab.experiments import load as load_experiment
+    from kernellab.experiments.runner import run
+
+    results = tuple(
+        run(load_experiment(name), "emulator", ("cuda-c",)) for name in ("bank-conflicts", "divergence")
+    )
+    text = page([document, Document("run", experiments=results)])
+    tags = Tags()
+    tags.feed(text)
+    assert tags.open == []
+    assert tags.loaded == []
+    assert "<script" not in text
+    assert "/* <b>&</b> */" in tags.text  # escaped in the page
+    for part in ("padding moves conflicts", "needs a GPU", "counted, SASS", "Active lanes by line"):
+        assert part in tags.text

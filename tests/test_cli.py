@@ -1,0 +1,421 @@
+"""The command line: what it prints, where, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from kernellab.cli import app
+from kernellab.cli.arguments import parse_argument, parse_globals, parse_parameters, parse_sides
+from kernellab.errors import SpecError, UnavailableError
+
+AXPY = """// a comment
+__constant__ float offset[2];
+extern "C" __global__ void axpy(const float* x, float* y, float a, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = a * x[i] + y[i] + offset[0];
+}
+"""
+ENDLESS = """extern "C" __global__ void endless(volatile int* y) {
+    while (y[0] == 0) y[1] = y[1] + 1;
+}
+"""
+TWIN = """import numpy as np
+from numba import cuda
+
+@cuda.jit
+def double(x, y):
+    i = cuda.grid(1)
+    if i < x.size:
+        y[i] = x[i] + x[i]
+
+def plain(x, y):
+    i = cuda.grid(1)
+    if i < x.size:
+        y[i] = x[i]
+"""
+
+
+def cli(*arguments: object, columns: int = 100):
+    return CliRunner(env={"COLUMNS": str(columns), "NO_COLOR": "1"}).invoke(
+        app, [str(each) for each in arguments]
+    )
+
+
+@pytest.fixture
+def axpy(tmp_path: Path) -> Path:
+    path = tmp_path / "axpy.cu"
+    path.write_text(AXPY)
+    return path
+
+
+CALL = (
+    "--grid",
+    4,
+    "--block",
+    256,
+    "--arg",
+    "f32[1000]:ones",
+    "--arg",
+    "f32[1000]",
+    "--arg",
+    "f32=2.5",
+    "--arg",
+    "i32=1000",
+)
+
+
+def test_help_is_quick_and_loads_no_compiler() -> None:
+    code = "import sys; from kernellab.cli import app\ntry: app(['--help'])\nexcept SystemExit: pass\n"
+    code += "print([m for m in ('numpy', 'cupy', 'numba', 'jinja2') if m in sys.modules])"
+    seconds = []
+    for _ in range(3):
+        started = time.perf_counter()
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        seconds.append(time.perf_counter() - started)
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert min(seconds) < 0.6
+
+
+@pytest.mark.parametrize(
+    "command", ["doctor", "list", "run", "check", "compare", "trace", "bench", "report", "diff"]
+)
+def test_every_command_has_help(command: str) -> None:
+    result = cli(command, "--help")
+    assert result.exit_code == 0
+    assert "Usage" in result.stdout
+
+
+# -- trace
+def test_trace_prints_counts_beside_the_lines(axpy: Path) -> None:
+    result = cli("trace", f"{axpy}::axpy", *CALL)
+    assert result.exit_code == 0, result.output
+    (line,) = [each for each in result.stdout.splitlines() if "y[i] = a * x[i]" in each]
+    assert line.split()[0] == "5"
+    assert "global_load_sectors" in result.stdout
+    assert "1000 of 1000 changed" in result.stdout
+    assert "2.5 2.5 2.5 2.5 ..." in result.stdout
+
+
+def test_trace_finds_the_only_kernel_and_sets_variables(axpy: Path) -> None:
+    result = cli("trace", axpy, *CALL, "--global", "offset=10,20", "--option=-DUNUSED=1", "--arch", "sm_80")
+    assert result.exit_code == 0, result.output
+    assert "12.5 12.5" in result.stdout
+    assert "sm_80" in result.stdout
+
+
+def test_trace_of_a_numba_file(tmp_path: Path) -> None:
+    path = tmp_path / "twin.py"
+    path.write_text(TWIN)
+    arguments = ("--grid", 2, "--block", 64, "--arg", "f32[100]:arange", "--arg", "f32[100]")
+    assert "0.0 2.0 4.0 6.0 ..." in cli("trace", f"{path}::double", *arguments).stdout
+    assert "0.0 1.0 2.0 3.0 ..." in cli("trace", f"{path}::plain", *arguments).stdout
+    result = cli("trace", f"{path}::triple", *arguments)
+    assert result.exit_code == 2
+    assert "which function?" in result.stderr
+
+
+def test_trace_out_of_bounds_fails_and_still_writes_its_json(axpy: Path, tmp_path: Path) -> None:
+    out = tmp_path / "t.json"
+    arguments = [*CALL[:-1], "i32=1024", "--json", out]
+    result = cli("trace", axpy, *arguments)
+    assert result.exit_code == 1
+    assert "error: axpy: out of bounds" in result.stderr
+    assert json.loads(out.read_text())["traces"][0]["diagnostics"]
+
+
+def test_trace_that_does_not_compile_shows_the_log(tmp_path: Path) -> None:
+    path = tmp_path / "bad.cu"
+    path.write_text('extern "C" __global__ void bad(float* y) { y[0] = nothing; }\n')
+    result = cli("trace", f"{path}::bad", "--arg", "f32[1]")
+    assert result.exit_code == 1
+    assert "bad.cu(1)" in result.stderr
+    assert 'identifier "nothing" is undefined' in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("missing.cu::k",), "missing.cu: there is no such file; write FILE::ENTRY"),
+        (("AXPY::axpi", *CALL), "axpi"),
+        (("AXPY", "--grid", "0x"), "--grid 0x: it must be one to three integers"),
+        (("AXPY", "--block", "a"), "--block a: it must be one to three integers"),
+        (("AXPY", *CALL, "--block", "2048"), "block (2048, 1, 1) has 2048 threads, the limit is 1024"),
+        (("AXPY", "--arg", "f33[4]"), "--arg f33[4]: 'f33' is no type; did you mean f32?"),
+        (("AXPY", "--arg", "f32[4]:rnd"), "'rnd' is no content; there are zeros, ones, arange, random"),
+        (("AXPY", "--arg", "i8=300"), "--arg i8=300: int8 holds -128 to 127, not 300"),
+        (("AXPY", "--arg", "hello"), "--arg hello: it is none of the forms f32[1048576]:random"),
+        (("AXPY", "--arg", "none.npy"), "none.npy: it is no .npy file that can be read"),
+        (("AXPY", "--global", "offset"), "--global offset: it must be NAME=VALUE"),
+        (("AXPY", *CALL[:-2]), "axpy"),
+        (("AXPY", *CALL, "--arch", "sm_1"), "sm_1"),
+        (("AXPY", *CALL, "--json", "no/such/folder/x.json"), "does not exist"),
+        (("AXPY", *CALL, "--json", "."), "it is a folder; name a file"),
+    ],
+)
+def test_trace_wrong_usage(axpy: Path, arguments: tuple, message: str) -> None:
+    target = str(arguments[0]).replace("AXPY", str(axpy))
+    result = cli("trace", target, *arguments[1:])
+    assert result.exit_code == 2, result.output
+    assert message in result.stderr
+    assert result.stdout == ""
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_an_endless_loop_meets_the_budget(tmp_path: Path) -> None:
+    path = tmp_path / "endless.cu"
+    path.write_text(ENDLESS)
+    result = cli("trace", path, "--arg", "i32[2]", "--budget", 2000)
+    assert result.exit_code == 1
+    assert "error: endless: " in result.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_ctrl_c_ends_cleanly(tmp_path: Path) -> None:
+    path = tmp_path / "endless.cu"
+    path.write_text(ENDLESS)
+    out = tmp_path / "out.json"
+    command = [
+        sys.executable,
+        "-m",
+        "kernellab.cli",
+        "trace",
+        str(path),
+        "--arg",
+        "i32[2]",
+        "--budget",
+        str(10**12),
+    ]
+    process = subprocess.Popen(
+        [*command, "--json", str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    time.sleep(4)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert stderr.strip() == "interrupted"
+    assert os.listdir(tmp_path) == ["endless.cu"]
+
+
+# -- run, check, compare
+def test_run_writes_json_and_html_and_reports_the_same(tmp_path: Path) -> None:
+    out, page = tmp_path / "run.json", tmp_path / "run.html"
+    result = cli("run", "divergence", "--language", "cuda-c", "--json", out, "--html", page, columns=80)
+    assert result.exit_code == 0, result.output
+    assert "9 of 9 expectations hold" in result.stdout
+    assert "Numba" not in result.stdout.split("Expectations")[0]
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    assert page.read_text().startswith("<!doctype html>")
+    again = cli("report", out, columns=80)
+    assert again.exit_code == 0
+    assert result.stdout.strip() in again.stdout
+    assert cli("diff", out, out).exit_code == 0
+    assert cli("report", out, "--html", tmp_path / "again.html").exit_code == 0
+
+
+def test_run_with_a_failed_expectation_exits_1(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import dataclasses
+
+    import kernellab.experiments
+    from kernellab.experiments.experiment import Expectation
+
+    experiment = kernellab.experiments.load("divergence")
+    wrong = Expectation("up is down", lambda rows: (False, "it is not"))
+    broken = dataclasses.replace(
+        experiment, sweeps=experiment.sweeps[:1], expectations=(wrong,), claims=(), pictures=None
+    )
+    monkeypatch.setattr(kernellab.experiments, "load", lambda name: broken)
+    result = cli("run", "divergence", "--json", tmp_path / "r.json")
+    assert result.exit_code == 1
+    assert "up is down" in result.stdout
+    assert (
+        json.loads((tmp_path / "r.json").read_text())["experiments"][0]["expectations"][0]["verdict"]
+        == "failed"
+    )
+
+
+def test_diff_shows_a_changed_count(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.json", tmp_path / "two.json"
+    for out, stride in ((one, 1), (two, 8)):
+        result = cli("compare", "copy/strided", "-p", f"stride={stride}", "--json", out)
+        assert result.exit_code == 0, result.output
+    result = cli("diff", one, two)
+    assert result.exit_code == 1
+    (line,) = [each for each in result.stdout.splitlines() if "cuda-c: global_load_sectors" in each]
+    assert line.split()[-2:] == ["8", "x"]
+
+
+def test_compare_prints_both_languages() -> None:
+    result = cli("compare", "transpose/padded", "--case", "33 x 33")
+    assert result.exit_code == 0, result.output
+    for part in ("CUDA C", "Numba", "registers", "SASS instructions", "padded.cu", "both right"):
+        assert part in result.stdout
+
+
+def test_json_to_standard_output_is_json_alone() -> None:
+    result = cli("check", "relu/branch", "--language", "cuda-c", "--json", "-")
+    assert result.exit_code == 0, result.output
+    assert len(json.loads(result.stdout)["checks"]) == 10
+
+
+def test_check_counts_cases_in_both_languages() -> None:
+    result = cli("check", "relu")
+    assert result.exit_code == 0, result.output
+    (line,) = [each for each in result.stdout.splitlines() if each.startswith("relu/multiply")]
+    assert line.count("9 of 10 right, 1 wrong on purpose") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (("run", "divergance"), 2, "divergance: no experiment has this name; did you mean 'divergence'?"),
+        (("check", "transpos"), 2, "transpos: no problem has this name; did you mean 'transpose'?"),
+        (("compare", "transpose/pad"), 2, "transpose has no rung 'pad'"),
+        (("compare", "copy/scalar", "-p", "stride"), 2, "--parameter stride: it must be NAME=NUMBER"),
+        (("compare", "copy/scalar", "--case", "7 cats"), 2, "copy: there is no case '7 cats'"),
+        (("bench", "cats"), 2, "bench: 'cats' is nothing to time"),
+        (("report", "none.json"), 2, "none.json: it cannot be read"),
+    ],
+)
+def test_errors_are_one_sentence(arguments: tuple, status: int, message: str) -> None:
+    result = cli(*arguments)
+    assert result.exit_code == status
+    assert message in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments", [("run", "--device", "tpu"), ("run", "--language", "c"), ("nothing",), ("trace",)]
+)
+def test_wrong_options_exit_2(arguments: tuple) -> None:
+    assert cli(*arguments).exit_code == 2
+
+
+@pytest.mark.parametrize("arguments", [("run",), ("check", "relu"), ("compare", "relu/branch")])
+def test_no_gpu_exits_3(arguments: tuple, monkeypatch: pytest.MonkeyPatch) -> None:
+    import kernellab.devices
+
+    def missing() -> None:
+        raise UnavailableError("device: 'gpu' is not here")
+
+    monkeypatch.setattr(kernellab.devices, "_gpu", missing)
+    result = cli(*arguments, "--device", "gpu")
+    assert result.exit_code == 3
+    assert "'gpu' is not here" in result.stderr
+
+
+def test_list_names_every_rung_and_its_lesson() -> None:
+    result = cli("list", columns=120)
+    from kernellab import catalog
+
+    for kernel in catalog.kernels():
+        assert kernel.id in result.stdout
+    assert "bank-conflicts" in result.stdout
+    assert "coalescing" not in cli("list", "relu").stdout
+
+
+def test_doctor_fits_one_screen_and_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import kernellab.devices
+
+    def missing() -> None:
+        raise UnavailableError("device: 'gpu' is not here, this machine has none; pass device='emulator'")
+
+    monkeypatch.setattr(kernellab.devices, "_gpu", missing)
+    out = tmp_path / "doctor.json"
+    result = cli("doctor", "--json", out, columns=80)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+    assert any(line.startswith("missing GPU") for line in lines)
+    assert "this machine has none" in result.stdout
+    assert "emulator, with exact counts" in result.stdout.replace("\n", " ")
+    names = {part["name"] for part in json.loads(out.read_text())}
+    assert {"Python", "NumPy", "NVRTC", "nvdisasm", "numba-cuda", "nvcc", "GPU", "cache"} <= names
+
+
+def test_doctor_without_nvrtc_exits_3(monkeypatch: pytest.MonkeyPatch) -> None:
+    from kernellab.cli import doctor_command
+    from kernellab.compile import Part
+
+    part = Part("NVRTC", None, "CUDA C", "pip install 'kernellab[cuda13]'")
+    monkeypatch.setattr(doctor_command, "parts", lambda: iter([part]))
+    result = cli("doctor")
+    assert result.exit_code == 3
+    assert "NVRTC: pip install 'kernellab[cuda13]'" in result.stdout
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    command = f"{sys.executable} -m kernellab.cli list | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+
+
+# -- arguments
+@pytest.mark.parametrize(
+    ("text", "dtype", "shape", "first"),
+    [
+        ("f32[8]", "float32", (8,), 0),
+        ("f16[2,3]:ones", "float16", (2, 3), 1),
+        ("bf16[4]:ones", "bfloat16", (4,), 1),
+        ("i64[2x2]:arange", "int64", (2, 2), 0),
+        ("u8[5]:arange", "uint8", (5,), 0),
+        ("bool[3]:ones", "bool", (3,), True),
+    ],
+)
+def test_arrays(text: str, dtype: str, shape: tuple, first: object) -> None:
+    array = parse_argument(text)
+    assert (str(array.dtype), array.shape, array.flat[0]) == (dtype, shape, first)
+
+
+def test_random_is_seeded_and_within_range() -> None:
+    assert (parse_argument("f32[100]:random", 1) == parse_argument("f32[100]:random", 1)).all()
+    assert (parse_argument("f32[100]:random", 1) != parse_argument("f32[100]:random", 2)).any()
+    integers = parse_argument("i32[1000]:random")
+    assert integers.min() >= 0
+    assert integers.max() < 100
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("i32=-7", np.int32(-7)),
+        ("u64=0xff", np.uint64(255)),
+        ("f64=1e-3", np.float64(1e-3)),
+        ("bool=true", np.True_),
+    ],
+)
+def test_scalars(text: str, value: object) -> None:
+    found = parse_argument(text)
+    assert (type(found), found) == (type(value), value)
+
+
+def test_npy_files(tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    np.save(path, np.asfortranarray(np.arange(6, dtype=np.int16).reshape(2, 3)))
+    array = parse_argument(str(path))
+    assert array.flags.c_contiguous
+    assert array.tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert parse_argument(f"i16[6]:{path}").shape == (6,)
+    with pytest.raises(SpecError, match=r"holds int16\[2, 3\]; write its own type and shape"):
+        parse_argument(f"i32[6]:{path}")
+
+
+def test_small_parsers() -> None:
+    assert parse_sides("1,2,3", "grid") == (1, 2, 3)
+    assert parse_globals(["a=1,2.5", "b=0x10"]) == {"a": [1, 2.5], "b": 16}
+    assert parse_parameters(["stride=8", "scale=0.5"]) == {"stride": 8, "scale": 0.5}
+    with pytest.raises(SpecError, match="it must be one to three integers"):
+        parse_sides("1,2,3,4", "grid")
