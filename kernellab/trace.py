@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import operator
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -274,7 +275,7 @@ def _text_of(source: Any) -> tuple[str, str | None]:
 
 def is_ptx(text: str) -> bool:
     """Say whether a text is PTX."""
-    return any(line.lstrip().startswith(".version") for line in text.splitlines()[:200])
+    return re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL).lstrip("\ufeff \t\r\n").startswith(".version")
 
 
 def _compile_text(text: str, path: str | None, entry: str, options: Sequence[str], arch: str) -> Binary:

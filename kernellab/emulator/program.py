@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -161,13 +162,25 @@ def fill_initial(variable: Variable, data: npt.NDArray[np.uint8], addresses: Map
     for value in variable.initial:
         if isinstance(value, Immediate):
             nbytes = width
-            number = value.value
+            number = _bits_of(value, variable.type)
         else:
             nbytes = 8 if width < 8 and variable.type == "b8" else width
             number = addresses.get(value.name, 0) + value.offset
         raw = (number & ((1 << 8 * nbytes) - 1)).to_bytes(nbytes, "little")
         data[position : position + nbytes] = np.frombuffer(raw, np.uint8)
         position += nbytes
+
+
+def _bits_of(value: Immediate, kind: str) -> int:
+    """Return the bits of a literal in a variable of a type: decimals and integers become floats there."""
+    if kind not in ("f32", "f64") or value.type == kind:
+        return value.value
+    if value.type == "int":
+        number = float(value.value)
+    else:
+        code, nbytes = ("<f", 4) if value.type == "f32" else ("<d", 8)
+        (number,) = struct.unpack(code, value.value.to_bytes(nbytes, "little"))
+    return int.from_bytes(struct.pack("<f" if kind == "f32" else "<d", number), "little")
 
 
 def lay_out_globals(

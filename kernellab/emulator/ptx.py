@@ -8,6 +8,7 @@ instructions a line. Nothing is executed here.
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -226,7 +227,7 @@ class Module:
 _TOKEN = re.compile(
     r'"(?:[^"\\]|\\.)*"'
     r"|0[fF][0-9a-fA-F]{8}(?![\w$])|0[dD][0-9a-fA-F]{16}(?![\w$])"
-    r"|0[xX][0-9a-fA-F]+U?|\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+U?"
+    r"|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+U?"
     r"|[.%@]?[A-Za-z_$%][\w$%]*(?:\.[\w$]+|::[\w$.]+)*"
     r"|[-+\[\](){},;:@!|=<>~]"
 )
@@ -274,9 +275,9 @@ def _number(text: str) -> Immediate:
     text = text.rstrip("U")
     if text[:2] in ("0x", "0X"):
         return Immediate(int(text, 16))
+    if text[:2] in ("0b", "0B"):
+        return Immediate(int(text, 2))
     if "." in text or "e" in text or "E" in text:
-        import struct
-
         return Immediate(int.from_bytes(struct.pack("<d", float(text)), "little"), "f64")
     if len(text) > 1 and text[0] == "0":
         return Immediate(int(text, 8))
