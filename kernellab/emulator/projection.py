@@ -1,0 +1,192 @@
+"""Instruction counts as SASS has them: PTX says how often each block ran, SASS how many instructions that is.
+
+Every SASS instruction names the PTX line that it came from, so it ran as often as that line's block, divided
+by the number of copies where ptxas unrolled. Code behind a branch that ptxas turned into predicates is issued
+for every warp that reaches the branch, with some of its lanes switched off.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernellab.compile.binary import SassInstruction
+from kernellab.emulator.attribution import Attribution
+from kernellab.emulator.code import Code
+from kernellab.emulator.counts import Counts
+from kernellab.emulator.flow import EXIT, Block
+
+_PADDING = ("NOP",)
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Instruction counts of a launch on SASS.
+
+    Attributes
+    ----------
+    warp_instructions : int
+        As ``smsp__inst_executed``.
+    thread_instructions : int
+        As ``smsp__thread_inst_executed``: lanes that are active, also where a predicate switches them off.
+    thread_instructions_on : int
+        As ``smsp__sass_thread_inst_executed_pred_on``: lanes that do something.
+    """
+
+    warp_instructions: int
+    thread_instructions: int
+    thread_instructions_on: int
+
+    def __add__(self, other: Projection) -> Projection:
+        return Projection(
+            self.warp_instructions + other.warp_instructions,
+            self.thread_instructions + other.thread_instructions,
+            self.thread_instructions_on + other.thread_instructions_on,
+        )
+
+
+def project(
+    code: Code, attribution: Attribution, sass: Sequence[SassInstruction], counts: Counts
+) -> Projection:
+    """Project what a function's blocks did onto its SASS.
+
+    Parameters
+    ----------
+    code : Code
+    attribution : Attribution
+        Says which branches SASS kept.
+    sass : sequence of SassInstruction
+        Everything that may hold the function's code.
+    counts : Counts
+
+    Returns
+    -------
+    Projection
+    """
+    body = code.function.body
+    if not body or not code.blocks:
+        return Projection(0, 0, 0)
+    first_line, last_line = code.function.line, body[-1].line
+    lines = [instruction.line for instruction in body]
+    block_of = _block_of_each_instruction(code)
+    issued_with = _issuing_blocks(code, attribution)
+    by_block: dict[int, list[SassInstruction]] = {}
+    for instruction in _without_padding(sass):
+        line = instruction.ptx_line
+        if line is None or not first_line <= line <= last_line:
+            continue
+        index = max(bisect_right(lines, line) - 1, 0)
+        by_block.setdefault(block_of[index], []).append(instruction)
+    warps = lanes = on = 0.0
+    gone = _gone(code, attribution, counts)
+    for number, instructions in by_block.items():
+        copies = _copies(instructions)
+        own, issuing = code.first_block + number, code.first_block + issued_with[number]
+        block_warps, block_lanes = counts.block_warps[issuing], counts.block_lanes[issuing]
+        own_lanes = counts.block_lanes[own] if own != issuing else block_lanes
+        for instruction in instructions:
+            if instruction.opcode.startswith("EXIT") and not instruction.predicate:
+                left_warps, left_lanes = gone.get(EXIT, (0, 0))
+                warps += block_warps - left_warps
+                lanes += block_lanes - left_lanes
+                on += block_lanes - left_lanes
+                continue
+            warps += block_warps / copies
+            lanes += block_lanes / copies
+            if instruction.opcode.startswith("EXIT"):
+                on += gone.get(number, (0, 0))[1]
+            else:
+                on += (own_lanes if instruction.predicate else block_lanes) / copies
+    return Projection(round(warps), round(lanes), round(on))
+
+
+def _gone(code: Code, attribution: Attribution, counts: Counts) -> dict[int, tuple[int, int]]:
+    """Return the warps and lanes that leave by ``@P EXIT`` at the end of a block; under EXIT their sum."""
+    gone: dict[int, tuple[int, int]] = {}
+    total_warps = total_lanes = 0
+    for block in code.blocks:
+        last = block.terminator
+        if last is None or last.guard is None or last.index in attribution.branches:
+            continue
+        if not last.opcode.startswith("bra") or not _returns(code, block.successors[0]):
+            continue
+        here, behind = code.first_block + block.index, code.first_block + block.successors[1]
+        warps = int(counts.block_warps[here] - counts.block_warps[behind])
+        lanes = int(counts.block_lanes[here] - counts.block_lanes[behind])
+        gone[block.index] = (warps, lanes)
+        total_warps, total_lanes = total_warps + warps, total_lanes + lanes
+    gone[EXIT] = (total_warps, total_lanes)
+    return gone
+
+
+def _returns(code: Code, target: int) -> bool:
+    """Say whether a block does nothing but return."""
+    if target == EXIT:
+        return True
+    block = code.blocks[target]
+    last = block.terminator
+    return block.start == block.stop and last is not None and last.opcode.startswith(("ret", "exit"))
+
+
+def _without_padding(sass: Sequence[SassInstruction]) -> list[SassInstruction]:
+    """Drop what fills up a section: NOPs, and the jump to itself in front of them."""
+    found = []
+    for i, instruction in enumerate(sass):
+        if instruction.opcode in _PADDING or instruction.predicate == "!PT":
+            continue
+        is_last = i + 1 == len(sass) or sass[i + 1].opcode in _PADDING or sass[i + 1].address == 0
+        if instruction.opcode == "BRA" and instruction.predicate is None and is_last:
+            continue
+        found.append(instruction)
+    return found
+
+
+def _block_of_each_instruction(code: Code) -> list[int]:
+    owner = [0] * len(code.function.body)
+    for block in code.blocks:
+        stop = block.stop + (1 if block.terminator is not None else 0)
+        for index in range(block.start, stop):
+            owner[index] = block.index
+    return owner
+
+
+def _issuing_blocks(code: Code, attribution: Attribution) -> list[int]:
+    """For each block: the one whose warps issue it, which is further up where a branch became predicates."""
+    issued = list(range(len(code.blocks)))
+    entries: dict[int, list[Block]] = {}
+    for block in code.blocks:
+        for target in block.successors:
+            if target != EXIT:
+                entries.setdefault(target, []).append(block)
+    for block in code.blocks:
+        sources = entries.get(block.index, [])
+        if len(sources) != 1 or sources[0].index >= block.index:
+            continue
+        source = sources[0]
+        last = source.terminator
+        is_branch = last is not None and last.opcode.startswith("bra") and last.guard is not None
+        if is_branch and last is not None and last.index not in attribution.branches:
+            if any(target != block.index and _returns(code, target) for target in source.successors):
+                continue  # @P EXIT: the warps without lanes are gone
+            issued[block.index] = issued[source.index]
+    return issued
+
+
+def _copies(instructions: Sequence[SassInstruction]) -> int:
+    """Estimate how many copies of a block there are: how often its lines have their commonest instruction."""
+    by_line: dict[int | None, Counter[str]] = {}
+    for instruction in instructions:
+        by_line.setdefault(instruction.ptx_line, Counter())[instruction.opcode] += 1
+    memory = [
+        times
+        for counter in by_line.values()
+        for opcode, times in counter.items()
+        if opcode.startswith(("LDG", "STG", "LDS", "STS", "FFMA", "DFMA", "ATOM", "RED", "SHFL", "MUFU"))
+    ]
+    most: Any = Counter(memory or [counter.most_common(1)[0][1] for counter in by_line.values()])
+    return int(np.max([times for times, n in most.items() if n == max(most.values())]))
