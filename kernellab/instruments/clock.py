@@ -130,7 +130,7 @@ def median_interval(samples: Sequence[float]) -> tuple[float, float]:
         return math.nan, math.nan
     ordered = np.sort(np.asarray(samples, np.float64))
     half = 1.96 * math.sqrt(n) / 2
-    low, high = max(math.floor(n / 2 - half), 0), min(math.ceil(n / 2 + half), n - 1)
+    low, high = max(math.floor(n / 2 - half) - 1, 0), min(math.ceil(n / 2 + half), n - 1)
     return float(ordered[low]), float(ordered[high])
 
 
