@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kernellab.catalog import kernel
+from kernellab.catalog import kernel, ladder
 from kernellab.experiments.banks import predicted_wavefronts, tile_words, wavefronts_of
 from kernellab.experiments.common import WAVEFRONTS, WAVEFRONTS_STORE, WRITE_UP, all_right, number
 from kernellab.experiments.experiment import (
@@ -65,10 +65,8 @@ SWEEPS = (
     Sweep(
         "Transpose: sectors a request (global), wavefronts a load request (shared)",
         tuple(
-            Point(
-                f"transpose {rung}", kernel(f"transpose/{rung}"), Case("64 x 64", {"rows": 64, "columns": 64})
-            )
-            for rung in LADDER
+            Point(f"transpose {rung.name}", rung, Case("64 x 64", {"rows": 64, "columns": 64}))
+            for rung in ladder("transpose")
         ),
         TRANSPOSE,
     ),

@@ -23,8 +23,10 @@ WAVEFRONTS_STORE = Derived(
     "wavefronts/request",
     lambda record: ratio(record, "shared_store_wavefronts", "shared_store_requests"),
 )
-LOOP_LANES = Derived("loop_active_lanes", "lanes", lambda record: busiest_line(record).mean_active_lanes)
-WRONG_ELEMENTS = Derived("wrong_elements", "elements", lambda record: float(wrong_elements(record)))
+LOOP_LANES = Derived(
+    "loop_active_lanes", "lanes", lambda record: busiest_line(record).mean_active_lanes, "PTX"
+)
+WRONG_ELEMENTS = Derived("wrong_elements", "elements", lambda record: float(wrong_elements(record)), "")
 
 
 def ratio(record: Record, above: str, below: str) -> float:

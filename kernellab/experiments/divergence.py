@@ -18,6 +18,7 @@ from kernellab.experiments.common import (
 from kernellab.experiments.experiment import (
     HELD,
     NEEDS_GPU,
+    NEEDS_SASS,
     REFUTED,
     Claim,
     Column,
@@ -112,8 +113,15 @@ def longest_lanes(label: str, unrolled: int) -> int:
 
 def branch_is_select(rows: Rows) -> Found:
     """The compiler makes a select of relu's branch."""
-    found = [int(rows.value(label, "divergent_branches")) for label in ("branch", "branch-free", "multiply")]
+    labels = ("branch", "branch-free", "multiply")
+    if not _is_exact(rows):
+        return None, "the PTX still has the branch; the machine code would say"
+    found = [int(rows.value(label, "divergent_branches")) for label in labels]
     return found == [0, 0, 0], f"{sum(found)} divergent branches in branch, branch-free and multiply"
+
+
+def _is_exact(rows: Rows) -> bool:
+    return rows["branch"].reading("divergent_branches").note != "approximate"
 
 
 def multiply_breaks(rows: Rows) -> Found:
@@ -187,6 +195,8 @@ def claim_serialises(rows: Rows) -> tuple[str, str]:
 
 def claim_relu(rows: Rows) -> tuple[str, str]:
     """`x if x > 0 else 0` is said to diverge."""
+    if not _is_exact(rows):
+        return NEEDS_SASS, "the PTX still has the branch; the machine code would say"
     count = int(rows.value("branch", "divergent_branches"))
     return HELD if count else REFUTED, f"{count} divergent branches: the compiler selects"
 
@@ -248,7 +258,7 @@ EXPERIMENT = Experiment(
     derived=(
         LOOP_LANES,
         WRONG_ELEMENTS,
-        Derived("warp_efficiency_percent", "%", lambda record: 100 * record.value("warp_efficiency")),
+        Derived("warp_efficiency_percent", "%", lambda record: 100 * record.value("warp_efficiency"), "PTX"),
     ),
     expectations=(
         Expectation(

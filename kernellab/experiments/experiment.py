@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from kernellab.experiments.picture import Picture
     from kernellab.record import Record
 
-NEEDS_GPU = "needs a GPU"
-HELD, REFUTED = "held", "refuted"
+NEEDS_GPU, NEEDS_SASS = "needs a GPU", "needs nvdisasm"
+HELD, REFUTED, FAILED = "held", "refuted", "failed"
 
 
 @dataclass(frozen=True)
@@ -88,11 +88,14 @@ class Derived:
         As a Reading has them.
     formula : callable
         ``formula(record) -> float``; NaN where it does not apply.
+    basis : {"SASS", "PTX", ""}
+        What the counts it comes from follow: the machine code, the PTX, or no count at all.
     """
 
     name: str
     unit: str
     formula: Callable[[Record], float]
+    basis: str = "SASS"
 
 
 class Rows:
@@ -113,7 +116,7 @@ class Rows:
         return float(self._records[label].value(reading))
 
 
-Found: TypeAlias = tuple[bool, str]
+Found: TypeAlias = tuple[bool | None, str]
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,8 @@ class Expectation:
     text : str
         What must hold, in one sentence.
     check : callable
-        ``check(rows) -> (holds, what was found)``, once for each language.
+        ``check(rows) -> (holds, what was found)``, once for each language; None where it cannot be said
+        without the machine code.
     """
 
     text: str
@@ -143,7 +147,8 @@ class Claim:
     source : str
         Who said it.
     judge : callable
-        ``judge(rows) -> (verdict, our number)``, with the verdict ``held``, ``refuted`` or ``needs a GPU``.
+        ``judge(rows) -> (verdict, our number)``, with the verdict ``held``, ``refuted``, ``needs a GPU`` or
+        ``needs nvdisasm``.
     """
 
     text: str
@@ -227,7 +232,7 @@ class Outcome:
     language : str
         On which twin it was judged.
     verdict : str
-        ``held``, ``failed`` (ours), ``refuted`` (others') or ``needs a GPU``.
+        ``held``, ``failed`` (ours), ``refuted`` (others'), ``needs a GPU`` or ``needs nvdisasm``.
     found : str
         Our number.
     """
@@ -299,8 +304,8 @@ class Result:
 
     @property
     def is_right(self) -> bool:
-        """Whether every expectation holds."""
-        return all(outcome.verdict == HELD for outcome in self.expectations)
+        """Whether no expectation failed."""
+        return all(outcome.verdict != FAILED for outcome in self.expectations)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from kernellab.errors import SpecError
 from kernellab.experiments.experiment import (
+    FAILED,
     HELD,
+    NEEDS_SASS,
     Experiment,
     Outcome,
     Panel,
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how many steps are done, and how many there are."""
-
-FAILED = "failed"
 
 
 def run(
@@ -121,8 +121,16 @@ def _measure(experiment: Experiment, point: Point, language: Language, where: De
         parameters: dict[str, Any] = dict(point.case.parameters)
         arrays = [given[operand.name] for operand in point.kernel.inputs]
         record = measure(point.kernel, *arrays, language=language, device=where, **parameters)
+    is_rough = any(reading.note == "approximate" for reading in record.readings)
     derived = tuple(
-        Reading(each.name, float(each.formula(record)), each.unit, "derived") for each in experiment.derived
+        Reading(
+            each.name,
+            float(each.formula(record)),
+            each.unit,
+            "derived",
+            "approximate" if is_rough and each.basis == "SASS" else each.basis,
+        )
+        for each in experiment.derived
     )
     return replace(record, readings=(*record.readings, *derived))
 
@@ -154,7 +162,8 @@ def judge(
     for expectation in experiment.expectations:
         for language in languages:
             holds, found = expectation.check(rows[language])
-            expectations.append(Outcome(expectation.text, "", language, HELD if holds else FAILED, found))
+            verdict = NEEDS_SASS if holds is None else HELD if holds else FAILED
+            expectations.append(Outcome(expectation.text, "", language, verdict, found))
     for claim in experiment.claims:
         for language in languages:
             verdict, found = claim.judge(rows[language])

@@ -109,7 +109,7 @@ def panel_table(panel: Panel, languages: Sequence[str]) -> Table:
             source = source_of((reading for reading in readings if reading is not None), wanted.header)
             columns.append(Column(f"{language_name(language)}\n{wanted.header}", source, is_number=True))
             cells.append([cell(reading, wanted.digits) for reading in readings])
-            origins.setdefault(source, []).append(wanted.header.replace("\n", " "))
+            origins.setdefault(source, []).append(_one_line(wanted.header))
     columns.append(Column("answer"))
     cells.append([_answer(panel, label, languages) for label in panel.labels])
     legend = "; ".join(
@@ -120,6 +120,10 @@ def panel_table(panel: Panel, languages: Sequence[str]) -> Table:
         notes.append(APPROXIMATE)
     notes += [f"* {label}: wrong on purpose: {panel.faults[label]}" for label in _faulty(panel, languages)]
     return Table(panel.title, tuple(columns), tuple(zip(*cells, strict=True)), tuple(notes))
+
+
+def _one_line(header: str) -> str:
+    return header.replace("-\n", "").replace("\n", " ")
 
 
 def _faulty(panel: Panel, languages: Sequence[str]) -> list[str]:

@@ -31,12 +31,15 @@ VERDICT_STYLES = {
     "WRONG": "bold red",
     "refuted": "magenta",
     "needs a GPU": "yellow",
+    "needs nvdisasm": "yellow",
 }
 PIPE_WIDTH = 120
 
 
 def console(width: int | None = None) -> Console:
     """Return a console on standard output: its own width on a terminal, 120 columns in a pipe."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
     if width is None and not sys.stdout.isatty():
         width = shutil.get_terminal_size((PIPE_WIDTH, 24)).columns
     return Console(width=width, highlight=False, emoji=False, soft_wrap=False)
@@ -139,10 +142,12 @@ def summary(result: Result) -> Text:
     held = sum(outcome.verdict == "held" for outcome in result.expectations)
     total = len(result.expectations)
     claims = [outcome.verdict for outcome in result.claims]
-    parts = [f"{claims.count(v)} {v}" for v in ("held", "refuted", "needs a GPU") if v in claims]
+    parts = [
+        f"{claims.count(v)} {v}" for v in ("held", "refuted", "needs a GPU", "needs nvdisasm") if v in claims
+    ]
     text = f"{result.name}: {held} of {total} expectations hold; claims: {', '.join(parts)}"
     text += f"; {result.seconds:.1f} s"
-    return Text(text, "green" if held == total else "bold red")
+    return Text(text, "green" if held == total else "yellow" if result.is_right else "bold red")
 
 
 def print_trace(target: Console, trace: Trace) -> None:

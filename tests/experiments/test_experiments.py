@@ -144,3 +144,26 @@ def test_a_bank_map_serves_every_lane_once() -> None:
     served = [lane for row in rows for lane in row if lane >= 0]
     assert sorted(served) == list(range(32))
     assert all(lane == -1 or (lane * 4) % 32 == bank for row in rows for bank, lane in enumerate(row))
+
+
+def test_without_nvdisasm_everything_counted_is_approximate(monkeypatch: pytest.MonkeyPatch) -> None:
+    from kernellab.compile import sass
+    from kernellab.report.text import result_text
+
+    def missing(*_: object) -> None:
+        raise UnavailableError("nvdisasm is not here")
+
+    monkeypatch.setattr(sass, "sass_of", missing)
+    result = run(load("divergence"), "emulator", ("cuda-c",))
+    for panel in result.panels:
+        for record in panel.records["cuda-c"].values():
+            assert {reading.note for reading in record.readings if reading.source == "counted"} == {
+                "approximate",
+                "PTX",
+            }
+    undecided = [outcome.text for outcome in result.expectations if outcome.verdict == "needs nvdisasm"]
+    assert undecided == ["relu's branch is compiled to a select: no warp diverges"]
+    assert result.is_right
+    text = result_text(result, 100)
+    assert "counted, SASS" not in text
+    assert "diverge: counted, approximate" in text
