@@ -350,6 +350,10 @@ def _pack_number(who: str, parameter: Parameter, value: complex) -> bytes:
             f"{who}: {parameter.name} is {_kind(parameter)}, got the number {value!r}; "
             "pass a NumPy scalar of its exact type"
         )
+    if isinstance(value, complex) and dtype.kind != "c":
+        raise ArgumentError(
+            f"{who}: {parameter.name} is {_kind(parameter)}, got the complex number {value!r}; pass its parts"
+        )
     if isinstance(value, float) and dtype.kind in "iub":
         raise ArgumentError(
             f"{who}: {parameter.name} is {_kind(parameter)}, got the float {value!r}; pass an integer"

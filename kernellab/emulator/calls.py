@@ -211,7 +211,7 @@ def _allocate(batch: Batch, frame: Frame, call: Call, lanes: Lanes) -> None:
     addresses = np.zeros(sizes.shape, np.uint64)
     for row, column in zip(*np.nonzero(lanes.full_mask()), strict=True):
         data = np.zeros(int(sizes[row, column]), np.uint8)
-        addresses[row, column] = batch.launch.memory.allocate("device malloc", data).base
+        addresses[row, column] = batch.launch.memory.allocate("device malloc", data, guard=256).base
     _return(frame, call, lanes, addresses, np.uint64)
 
 

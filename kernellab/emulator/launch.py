@@ -149,7 +149,9 @@ class Launch:
         if raw:
             start = 0
             data = np.frombuffer(_padded(parameters), np.uint8)
-            base = self.memory.allocate("the kernel's parameters", data, is_writable=False).base
+            base = self.memory.allocate(
+                "the kernel's parameters", data, is_writable=False, is_array=False
+            ).base
             for name, value in parameters.items():
                 layout.addresses[name] = base + start
                 start += -(-len(value) // 16) * 16

@@ -22,8 +22,10 @@ WINDOW_BITS = 40
 SHARED_WINDOW = 1 << WINDOW_BITS
 LOCAL_WINDOW = 2 << WINDOW_BITS
 FIRST_GLOBAL = 1 << 33
-GUARD_BYTES = 4096
-"""Unmapped bytes after every allocation, so that running past an end is never inside another one."""
+GUARD_BYTES = 1 << 24
+"""Unmapped bytes after every array, so that running past an end is hardly ever inside another one."""
+NULL_BYTES = 4096
+"""Addresses below this one are a null pointer with an offset."""
 
 UNSIGNED: dict[int, np.dtype[Any]] = {
     1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)
@@ -60,6 +62,7 @@ class Allocation:
     base: int
     data: npt.NDArray[np.uint8]
     is_writable: bool = True
+    is_array: bool = True
     views: dict[int, Array] = field(default_factory=dict)
 
     @property
@@ -107,14 +110,18 @@ class GlobalMemory:
         """Grows with every store, and every atomic that changes something: a spinning warp looks at it."""
 
     def allocate(
-        self, name: str, data: npt.NDArray[np.uint8], *, offset: int = 0, is_writable: bool = True
-    ) -> Allocation:
-        """Map bytes at a fresh address that is `offset` modulo 512."""
+        self, name: str, data: npt.NDArray[np.uint8], *, offset: int = 0, is_writable: bool = True,
+        guard: int = GUARD_BYTES, is_array: bool = True,
+    ) -> Allocation:  # fmt: skip
+        """Map bytes at a fresh address that is `offset` modulo 512.
+
+        `guard` bytes behind it stay unmapped; `is_array` says whether messages name it as a neighbour.
+        """
         base = self.next_base + offset % 512
-        allocation = Allocation(name, base, data, is_writable)
+        allocation = Allocation(name, base, data, is_writable, is_array)
         self.allocations.append(allocation)
         self.bases.append(base)
-        self.next_base = -(-(base + data.size + GUARD_BYTES) // 512) * 512
+        self.next_base = -(-(base + data.size + guard) // 512) * 512
         return allocation
 
     def find(self, address: int) -> Allocation | None:
@@ -124,19 +131,20 @@ class GlobalMemory:
 
     def name_of(self, address: int) -> str:
         """Say in words where an address lies."""
-        if address < GUARD_BYTES:
+        if 0 <= address < NULL_BYTES:
             return f"address {address:#x}, a null pointer"
-        near = self.find(address)
-        if near is None:
-            return f"address {address:#x}, in no array"
-        if address < near.stop:
-            return f"byte {address - near.base} of {near.name}, which has {near.data.size}"
-        following = bisect.bisect_right(self.bases, address)
-        if following < len(self.bases):
-            after = self.allocations[following]
-            if after.base - address < address - near.stop and after.base - address <= GUARD_BYTES:
-                return f"{after.base - address} bytes before {after.name}"
-        return f"{address - near.stop} bytes past the end of {near.name}, which has {near.data.size} bytes"
+        inside = self.find(address)
+        if inside is not None and address < inside.stop:
+            return f"byte {address - inside.base} of {inside.name}, which has {inside.data.size}"
+        arrays = [each for each in self.allocations if each.is_array]
+        below = max((each for each in arrays if each.stop <= address), key=lambda e: e.stop, default=None)
+        above = min((each for each in arrays if each.base > address), key=lambda e: e.base, default=None)
+        if above is not None and (below is None or above.base - address < address - below.stop):
+            if above.base - address <= GUARD_BYTES:
+                return f"{above.base - address} bytes before {above.name}"
+        elif below is not None and address >> WINDOW_BITS == 0:
+            return f"{address - below.stop} bytes past the end of {below.name}, which has {below.data.size} bytes"
+        return f"address {address:#x}, in no array"
 
     def groups(
         self, addresses: Addresses, nbytes: int, faults: list[Fault]
@@ -240,6 +248,7 @@ class OwnedMemory:
         is_good: npt.NDArray[np.bool_] = (addresses >= 0) & (addresses + nbytes <= self.size)
         positions = np.flatnonzero(~is_good)
         first = int(addresses[positions[0]])
+        first -= 1 << 32 if 1 << 31 <= first < 1 << 32 else 0  # a negative index
         faults.append(
             Fault("out of bounds", positions, f"byte {first} of {self.name} memory, which has {self.size}")
         )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from kernellab.emulator.flow import family
 from kernellab.emulator.launch import Launch
+from kernellab.emulator.ptx import Instruction, Memory, Operand, Pair, Register, Vector
 from kernellab.emulator.summary import add_ratios, totals_of
 from kernellab.errors import ExecutionError, SpecError
 
@@ -22,19 +25,16 @@ def refuse_waiting(launch: Launch) -> None:
     Raises
     ------
     SpecError
-        If a loop reads global memory in a way that sees other blocks' writes.
+        If a loop goes on or not by a value that other blocks write while it runs.
     """
     for code in launch.codes.values():
         for block in code.blocks:
-            if not any(0 <= target <= block.index for target in block.successors):
+            heads = [target for target in block.successors if 0 <= target <= block.index]
+            if not heads:
                 continue
-            head = min(target for target in block.successors if target >= 0)
-            start = code.blocks[head].start
-            for instruction in code.function.body[start : block.stop]:
-                parts = instruction.opcode.split(".")
-                waits = family(instruction.opcode) == "ld" and {"volatile", "acquire", "relaxed"} & set(parts)
-                waits = waits or (parts[0] == "atom" and "shared" not in parts)
-                if waits:
+            loop = code.function.body[code.blocks[min(heads)].start : block.stop + 1]
+            for instruction in loop:
+                if _sees_other_blocks(instruction) and _decides_branch(loop, instruction):
                     raise SpecError(
                         f"{launch.name}: a loop polls global memory at "
                         f"{launch.where(code.first + instruction.index)}, so blocks may wait for each other; "
@@ -42,24 +42,83 @@ def refuse_waiting(launch: Launch) -> None:
                     )
 
 
-def strata(grid: tuple[int, int, int]) -> list[Ids]:
-    """Divide a grid's blocks into corners, edges and interior.
+def _sees_other_blocks(instruction: Instruction) -> bool:
+    """Say whether an instruction reads global memory afresh; a compare-and-swap loop does not wait."""
+    name, *parts = instruction.opcode.replace("::", ".").split(".")
+    if "shared" in parts or "local" in parts:
+        return False
+    return (name == "ld" and bool({"volatile", "acquire", "relaxed"} & set(parts))) or (
+        name == "atom" and "cas" not in parts
+    )
+
+
+def _registers(operands: Iterable[Operand]) -> set[str]:
+    found: set[str] = set()
+    for operand in operands:
+        match operand:
+            case Register(name, _):
+                found.add(name)
+            case Memory(base, _, _):
+                found |= _registers((base,))
+            case Vector(elements):
+                found |= _registers(elements)
+            case Pair(first, second):
+                found |= _registers((first, second))
+    return found
+
+
+def _decides_branch(loop: Sequence[Instruction], reader: Instruction) -> bool:
+    """Say whether a branch of the loop depends on what `reader` reads."""
+    known = _registers(reader.operands[:1])
+    for _ in range(2):  # values may flow around the loop
+        for instruction in loop:
+            guard = {instruction.guard.register} if instruction.guard else set()
+            if family(instruction.opcode) == "bra":
+                if guard & known:
+                    return True
+            elif (guard | _registers(instruction.operands[1:])) & known:
+                known |= _registers(instruction.operands[:1])
+    return False
+
+
+Box = tuple[range, range, range]
+"""Blocks whose x, y and z lie in three ranges."""
+
+
+def strata(grid: tuple[int, int, int]) -> list[list[Box]]:
+    """Divide a grid's blocks into corners, edges and interior, each a list of boxes.
 
     The corners are blocks at an end of every axis that is longer than one; the edges of at least one.
     """
-    counts = []
-    for side in grid:
-        ends = np.zeros(side, np.int64)
-        if side > 1:
-            ends[0] = ends[-1] = 1
-        counts.append(ends)
-    x, y, z = counts
-    ends = z[:, None, None] + y[None, :, None] + x[None, None, :]
+    groups: list[list[Box]] = [[], [], []]
     axes = sum(side > 1 for side in grid)
-    flat = ends.reshape(-1)
-    groups = [np.flatnonzero(flat == axes)]
-    groups += [np.flatnonzero((flat > 0) & (flat < axes)), np.flatnonzero(flat == 0)]
-    return [group for group in groups if group.size]
+    choices = [((range(0, side, side - 1), 1), (range(1, side - 1), 0)) if side > 1 else ((range(1), 0),) for side in grid]
+    for (x, a), (y, b), (z, c) in itertools.product(*choices):
+        ends = a + b + c
+        if len(x) * len(y) * len(z):
+            groups[0 if ends == axes else 1 if ends else 2].append((x, y, z))
+    return [boxes for boxes in groups if boxes]
+
+
+def size_of(boxes: Sequence[Box]) -> int:
+    """Return how many blocks some boxes hold."""
+    return sum(len(x) * len(y) * len(z) for x, y, z in boxes)
+
+
+def choose(boxes: Sequence[Box], grid: tuple[int, int, int], picks: Iterable[int]) -> Ids:
+    """Return the numbers, in the grid, of the chosen ones among the blocks of some boxes."""
+    numbers = []
+    for pick in picks:
+        place = int(pick)
+        for x, y, z in boxes:
+            size = len(x) * len(y) * len(z)
+            if place < size:
+                rest, i = divmod(place, len(x))
+                k, j = divmod(rest, len(y))
+                numbers.append((z[k] * grid[1] + y[j]) * grid[0] + x[i])
+                break
+            place -= size
+    return np.sort(np.asarray(numbers, np.int64))
 
 
 def run_sampled(launch: Launch, blocks: int, seed: int = 0) -> tuple[dict[str, float], dict[str, float], int]:
@@ -80,33 +139,35 @@ def run_sampled(launch: Launch, blocks: int, seed: int = 0) -> tuple[dict[str, f
     refuse_waiting(launch)
     generator = np.random.default_rng(seed)
     groups = strata(launch.grid)
-    total = sum(group.size for group in groups)
+    total = launch.block_count
     totals: dict[str, float] = {}
     variances: dict[str, float] = {}
     ran = 0
     for k, group in enumerate(groups):
-        share = group.size if k == 0 else max(2, round(blocks * group.size / total))
-        share = min(share, group.size)
-        chosen = np.sort(generator.choice(group, share, replace=False))
+        size = size_of(group)
+        share = size if k == 0 else min(size, max(2, round(blocks * size / total)))
+        chosen = choose(group, launch.grid, generator.choice(size, share, replace=False))
         samples = []
         for block in chosen:
             counts = launch.new_counts()
             try:
                 launch.run(np.array([block]), counts)
             except ExecutionError as error:
-                raise SpecError(f"{launch.name}: a sampled block cannot run alone ({error}); run all blocks") from error
+                raise SpecError(
+                    f"{launch.name}: a sampled block cannot run alone ({error}); leave blocks= out"
+                ) from error
             samples.append(totals_of(launch, counts))
             launch.counts.add(counts)
         ran += share
-        scale = group.size / share
+        scale = size / share
         for name in samples[0]:
             if name in _DERIVED:
                 continue
             values = np.array([sample[name] for sample in samples], np.float64)
             totals[name] = totals.get(name, 0) + float(values.sum()) * scale
             if share > 1:
-                correction = 1 - share / group.size
-                variance = group.size**2 * correction * float(values.var(ddof=1)) / share
+                correction = 1 - share / size
+                variance = size**2 * correction * float(values.var(ddof=1)) / share
                 variances[name] = variances.get(name, 0) + variance
     issued = totals["warp_instructions"]
     totals["warp_efficiency"] = totals["thread_instructions"] / (32 * issued) if issued else float("nan")

@@ -61,11 +61,11 @@ def vote(mode: str, predicates: Mask, member_bits: Array) -> Array:
     ballot = pack(predicates)[:, None] & member_bits
     if mode == "ballot":
         return ballot
+    is_all: Array = ballot == member_bits
+    is_none: Array = ballot == 0
     if mode == "any":
-        return ballot != 0
-    if mode == "all":
-        return ballot == member_bits
-    return (ballot == member_bits) | (ballot == 0)
+        return ~is_none
+    return is_all if mode == "all" else is_all | is_none
 
 
 def match(mode: str, values: Array, member_bits: Array) -> tuple[Array, Mask]:
@@ -83,10 +83,11 @@ def reduce(mode: str, values: Array, member_bits: Array) -> Array:
     """Reduce over the members of each lane's mask (PTX ``redux``); `values` carry the operation's dtype."""
     distinct, inverse = np.unique(member_bits, return_inverse=True)
     inverse = inverse.reshape(member_bits.shape)
-    result = np.empty_like(values)
+    result = np.zeros_like(values)
     for i, bits in enumerate(distinct):
-        members = unpack(np.array([bits]))[0]
-        chosen = values[:, members]
+        if not bits:  # a lane that is off
+            continue
+        chosen = values[:, unpack(np.array([bits]))[0]]
         if mode == "add":
             total = chosen.sum(axis=1, dtype=values.dtype)
         elif mode in ("min", "max"):
