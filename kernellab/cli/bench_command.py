@@ -30,7 +30,7 @@ def bench(what: str, json_file: Path | None, html_file: Path | None) -> None:
     with output.progress() as progress:
         speeds = measure_speeds(progress)
     table = speed_table(speeds)
-    document = Document("bench", tables=(table,), environment=machine())
+    document = Document("bench", tables=(table,), values=values_of(speeds), environment=machine())
     output.save(document, json_file, html_file)
     if not output.is_silent(json_file):
         print_table(console(), table)
@@ -48,6 +48,19 @@ def machine() -> dict[str, str]:
         "processor": platform.processor() or platform.machine(),
         "cores": str(cores),
     }
+
+
+def values_of(speeds: Speeds) -> dict[str, float]:
+    """Return the numbers by name, in SI units."""
+    found = {}
+    for timing in speeds.timings:
+        found[f"{timing.name}: thread_instructions"] = float(timing.instructions)
+        found[f"{timing.name}: seconds"] = timing.seconds
+        found[f"{timing.name}: thread_instructions_per_second"] = timing.rate
+    found["geometric_mean: thread_instructions_per_second"] = speeds.mean_rate
+    found["simulator: seconds"] = speeds.simulator_seconds
+    found["simulator: seconds of this emulator"] = speeds.emulator_seconds
+    return found
 
 
 def speed_table(speeds: Speeds) -> Table:

@@ -73,9 +73,20 @@ def guarded(main: Function) -> Function:
             sys.exit(FINE)
         except KeyboardInterrupt:
             say("interrupted")
-            sys.exit(INTERRUPTED)
+            _leave()
+        except SystemExit as end:
+            if end.code == INTERRUPTED:
+                _leave()
+            raise
 
     return wrapped  # type: ignore[return-value]
+
+
+def _leave() -> None:
+    """End at once: an ordinary exit would wait for compilers in other threads."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(INTERRUPTED)
 
 
 def say(text: str) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kernellab.experiments.picture import Picture
     from kernellab.record import Record
 
-NEEDS_GPU, NEEDS_SASS = "needs a GPU", "needs nvdisasm"
+NEEDS_GPU, NEEDS_SASS, NEEDS_COUNTS = "needs a GPU", "needs nvdisasm", "needs counts"
 HELD, REFUTED, FAILED = "held", "refuted", "failed"
 
 
@@ -232,7 +232,8 @@ class Outcome:
     language : str
         On which twin it was judged.
     verdict : str
-        ``held``, ``failed`` (ours), ``refuted`` (others'), ``needs a GPU`` or ``needs nvdisasm``.
+        ``held``, ``failed`` (ours), ``refuted`` (others'); ``needs a GPU``, ``needs nvdisasm`` or
+        ``needs counts`` where it cannot be said here.
     found : str
         Our number.
     """

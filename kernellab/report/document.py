@@ -41,6 +41,8 @@ class Document:
         The command: ``run``, ``check``, ``compare``, ``trace`` or ``bench``.
     experiments, records, traces, checks, tables : tuple
         What it found; empty where it does not apply.
+    values : mapping of str to float
+        The numbers of `tables`, to be read by programs; SI units.
     environment : mapping of str to str
         Versions and machine.
     made : str
@@ -53,6 +55,7 @@ class Document:
     traces: tuple[Trace, ...] = ()
     checks: tuple[Check, ...] = ()
     tables: tuple[Table, ...] = ()
+    values: Mapping[str, float] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     made: str = field(default_factory=now)
 
@@ -68,6 +71,7 @@ class Document:
             "traces": [plain(each) for each in self.traces],
             "checks": [plain(each) for each in self.checks],
             "tables": [plain(each) for each in self.tables],
+            "values": plain(self.values),
         }
 
     @classmethod
@@ -93,6 +97,7 @@ class Document:
                 traces=tuple(_trace(each) for each in data["traces"]),
                 checks=tuple(Check(**each) for each in data["checks"]),
                 tables=tuple(_table(each) for each in data["tables"]),
+                values={key: math.nan if each is None else each for key, each in data["values"].items()},
                 environment=data["environment"],
                 made=data["made"],
             )

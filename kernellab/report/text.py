@@ -32,6 +32,7 @@ VERDICT_STYLES = {
     "refuted": "magenta",
     "needs a GPU": "yellow",
     "needs nvdisasm": "yellow",
+    "needs counts": "yellow",
 }
 PIPE_WIDTH = 120
 
@@ -143,7 +144,9 @@ def summary(result: Result) -> Text:
     total = len(result.expectations)
     claims = [outcome.verdict for outcome in result.claims]
     parts = [
-        f"{claims.count(v)} {v}" for v in ("held", "refuted", "needs a GPU", "needs nvdisasm") if v in claims
+        f"{claims.count(v)} {v}"
+        for v in ("held", "refuted", "needs a GPU", "needs nvdisasm", "needs counts")
+        if v in claims
     ]
     text = f"{result.name}: {held} of {total} expectations hold; claims: {', '.join(parts)}"
     text += f"; {result.seconds:.1f} s"

@@ -167,3 +167,50 @@ def test_without_nvdisasm_everything_counted_is_approximate(monkeypatch: pytest.
     text = result_text(result, 100)
     assert "counted, SASS" not in text
     assert "diverge: counted, approximate" in text
+
+
+class FakeGpu:
+    """The emulator under the name of a GPU: answers, and no counts."""
+
+    name = "gpu"
+
+    def __init__(self) -> None:
+        from kernellab.devices.emulated import EmulatedDevice
+
+        self.emulator = EmulatedDevice()
+        self.arch, self.limits = self.emulator.arch, self.emulator.limits
+        self.ran: list[str] = []
+
+    def build(self, kernels, language="cuda-c"):
+        return self.emulator.build(kernels, language)
+
+    def run(self, program, plan, *, sanitize=False):
+        self.ran.append(plan.kernel.id)
+        return dataclasses.replace(self.emulator.run(program, plan), traces=())
+
+    def describe(self):
+        return {"device": "a fake GPU"}
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_gpu_compares_answers_and_runs_no_exhibit(name: str) -> None:
+    gpu = FakeGpu()
+    result = run(load(name), gpu, ("cuda-c",))
+    verdicts = {outcome.text: outcome.verdict for outcome in result.expectations}
+    answers = [verdict for text, verdict in verdicts.items() if text.startswith("every answer")]
+    assert answers == ["held"]
+    assert set(verdicts.values()) <= {"held", "needs counts"}
+    assert result.is_right
+    assert not {"copy/float4_faulty", "relu/multiply", "masked_rows/multiply"} & set(gpu.ran)
+    from kernellab.report.text import result_text
+
+    assert "needs counts" in result_text(result, 80)
+
+
+def test_auto_counts_on_the_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    import kernellab.devices
+
+    monkeypatch.setattr(kernellab.devices, "_gpu", FakeGpu)
+    small = load("divergence")
+    small = dataclasses.replace(small, sweeps=small.sweeps[:1], expectations=(), claims=(), pictures=None)
+    assert run(small, "auto", ("cuda-c",)).device == "emulator"
