@@ -12,7 +12,7 @@ import numpy as np
 from kernellab.arrays import ArraySpec, spec_of
 from kernellab.errors import ArgumentError, SpecError
 from kernellab.kernel import Dim3, Kernel
-from kernellab.problem import Operand, Parameter
+from kernellab.problem import Operand, Parameter, dtype_named
 
 Scalar: TypeAlias = "np.generic[Any]"
 
@@ -31,10 +31,13 @@ class Limits:
         Bytes of shared memory that a source may declare.
     shared : int
         Bytes of shared memory, static plus dynamic, after opting in.
+    multiprocessors : int
+        How many the device has: what grids that loop over their work are chosen from.
     """
 
     static_shared: int = 48 * 1024
     shared: int = 227 * 1024
+    multiprocessors: int = 132
 
 
 HOPPER = Limits()
@@ -53,11 +56,27 @@ def named_inputs(kernel: Kernel, inputs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: inputs[name] for name in wanted}
 
 
+def for_element(kernel: Kernel, arrays: Mapping[str, Any]) -> Kernel:
+    """Return the kernel for the elements that the arrays hold; refuse those it is not made for."""
+    for operand in kernel.problem.operands:
+        if operand.dtype != "element" or operand.name not in arrays or not kernel.elements:
+            continue
+        who = f"{kernel.id}: {operand.name}"
+        dtype = spec_of(arrays[operand.name], who).dtype
+        for element in kernel.elements:
+            if dtype == dtype_named(element):
+                return kernel.with_element(element)
+        rule = f"it must be {' or '.join(kernel.elements)}"
+        remedy = f"convert it with .astype('{kernel.elements[0]}')"
+        raise ArgumentError(f"{who} has dtype {dtype}, {rule}; {remedy}")
+    return kernel
+
+
 def check_array(kernel: Kernel, operand: Operand, array: Any, sizes: dict[str, int]) -> None:
     """Refuse a wrong dtype, shape, layout or alignment; enter the sizes that the array brings."""
     who = f"{kernel.id}: {operand.name}"
     spec = spec_of(array, who)
-    if spec.dtype != np.dtype(operand.dtype):
+    if spec.dtype != operand.numpy_dtype:
         remedy = f"convert it with .astype('{operand.dtype}')"
         raise ArgumentError(f"{who} has dtype {spec.dtype}, it must be {operand.dtype}; {remedy}")
     axes = len(operand.shape)

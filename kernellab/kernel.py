@@ -6,20 +6,22 @@ import importlib.resources
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from kernellab.errors import SpecError
 from kernellab.header import Header, parse_header
-from kernellab.problem import Arrays, Cost, Operand, Parameter, Problem, Sizes
+from kernellab.problem import ELEMENTS, Arrays, Cost, Operand, Parameter, Problem, Sizes
 
 Language: TypeAlias = Literal["cuda-c", "numba"]
 Dim3: TypeAlias = tuple[int, int, int]
 Twin: TypeAlias = Callable[..., Any]
 
 LANGUAGES: tuple[Language, ...] = ("cuda-c", "numba")
+TWIN_DTYPES = {"float16": "uint16", "bfloat16": "uint16"}
+"""How twins see elements for which Numba has no loads of its own: as their bits."""
 
 
 def covering(count: int, each: int) -> int:
@@ -43,7 +45,8 @@ class Geometry:
         Threads of a block along x, y, z; a string names a constant of the kernel.
     grid : callable
         ``grid(at) -> tuple`` of blocks along x, y, z. ``at`` maps the names of sizes, parameters and
-        constants to integers, and ``"threads"`` to the threads of one block.
+        constants to integers, ``"threads"`` to the threads of one block and ``"multiprocessors"`` to those of
+        the device.
     static_shared, dynamic_shared : callable, optional
         ``f(at) -> bytes``: what the kernel declares in its source, and what the launch adds.
     """
@@ -70,6 +73,37 @@ def as_dim3(sides: tuple[int, ...]) -> Dim3:
 
 
 @dataclass(frozen=True)
+class Stage:
+    """One launch of a rung that takes several.
+
+    Attributes
+    ----------
+    name : str
+        Its entry is ``<problem>_<rung>_<name>``, in the rung's own ``.cu`` file.
+    arguments : tuple of str
+        As in Kernel; temporaries and derived sizes too.
+    geometry : Geometry
+        Its block and grid; no launch is made where the grid is empty.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    geometry: Geometry
+
+
+@dataclass(frozen=True)
+class StageTwin:
+    """The twin of one stage: one of the functions that the rung's factory returns."""
+
+    factory: Callable[..., Any]
+    index: int
+
+    def __call__(self, **constants: Any) -> Any:
+        """Make the function for these constants."""
+        return self.factory(**constants)[self.index]
+
+
+@dataclass(frozen=True)
 class Kernel:
     """One rung: a ``.cu`` file, its Numba twin, and how to launch them.
 
@@ -85,10 +119,24 @@ class Kernel:
     geometry : Geometry
         Block and grid.
     twin : callable or str
-        ``twin(**constants) -> function``, a factory that imports numba inside; or why Numba cannot
-        express it.
+        ``twin(**constants) -> function``, a factory that imports numba inside (with `stages`: a tuple of
+        functions, one a stage); or why Numba cannot express it.
     constants : mapping of str to int
         Reach the ``.cu`` as ``-DNAME=value`` and the twin as arguments of its factory.
+    elements : tuple of str
+        Which of `ELEMENTS` the operands of dtype ``"element"`` may hold; the first is the default. The choice
+        stands in ``constants["ELEMENT"]``: the ``.cu`` includes ``element.cuh`` for its ``element_t``, and the
+        factory gets ``element="float16"``. Twins see 16-bit elements as uint16, see ``catalog/elements.py``.
+    stages : tuple of Stage
+        The launches of a rung that takes several, in order. ``arguments`` then names what all of them take
+        from the caller, and ``geometry`` is that of the stage that does the bulk of the work.
+    temporaries : tuple of Operand
+        Arrays of role ``"scratch"``, whose axes are sizes, constants or `derived`.
+    derived : mapping of str to callable
+        Further sizes, ``f(at) -> int``, each with those before it in ``at``: for grids, the shapes of temporaries
+        and ``long long`` arguments.
+    stage : str
+        The stage's name, for the kernels in `parts`.
     requires : tuple of str
         Capabilities, such as ``"sm_80"``.
     deterministic : bool
@@ -98,7 +146,7 @@ class Kernel:
     fallback : Kernel, optional
         The rung that `bind` may take instead where an array is not aligned so.
     zeroed : tuple of str
-        Outputs that whoever runs fills with zero before each run, outside the timed span.
+        Outputs and temporaries that whoever runs fills with zero before each run, outside the timed span.
     constraint : callable, optional
         ``constraint(constants) -> str`` with the rule broken, or an empty string.
     cost : callable, optional
@@ -135,6 +183,16 @@ class Kernel:
     fault: str = ""
     fails_on: tuple[str, ...] = ()
     source: Path | None = None
+    elements: tuple[str, ...] = ()
+    stages: tuple[Stage, ...] = ()
+    temporaries: tuple[Operand, ...] = ()
+    derived: Mapping[str, Callable[[Sizes], int]] = field(default_factory=dict)
+    stage: str = ""
+
+    def __post_init__(self) -> None:
+        if self.elements and "ELEMENT" not in self.constants:
+            chosen = {**self.constants, "ELEMENT": ELEMENTS.index(self.elements[0])}
+            object.__setattr__(self, "constants", chosen)
 
     @property
     def id(self) -> str:
@@ -144,13 +202,52 @@ class Kernel:
     @property
     def entry(self) -> str:
         """Name of the ``extern "C"`` function, and of the twin."""
-        return f"{self.problem.name}_{self.name}"
+        return "_".join(part for part in (self.problem.name, self.name, self.stage) if part)
+
+    @property
+    def element(self) -> str:
+        """What operands of dtype ``"element"`` hold; empty for a kernel without such."""
+        return ELEMENTS[self.constants["ELEMENT"]] if self.elements else ""
+
+    def with_element(self, element: str) -> Kernel:
+        """Return the kernel for another of its elements; itself if it is for that one.
+
+        Raises
+        ------
+        SpecError
+            If it is not made for it.
+        """
+        if element not in self.elements:
+            known = ", ".join(self.elements) or "one dtype only"
+            raise SpecError(f"{self.id}: it is not made for elements of {element!r}, it takes {known}")
+        if element == self.element:
+            return self
+        return replace(self, constants={**self.constants, "ELEMENT": ELEMENTS.index(element)})
+
+    @property
+    def parts(self) -> tuple[Kernel, ...]:
+        """The kernels that are launched: one a stage, or the kernel itself."""
+        if not self.stages:
+            return (self,)
+        return tuple(self._part(index, stage) for index, stage in enumerate(self.stages))
+
+    def _part(self, index: int, stage: Stage) -> Kernel:
+        twin = StageTwin(self.twin, index) if callable(self.twin) else self.twin
+        return replace(
+            self,
+            stage=stage.name,
+            arguments=stage.arguments,
+            geometry=stage.geometry,
+            twin=twin,
+            stages=(),
+            fallback=None,
+        )
 
     @property
     def operands(self) -> tuple[Operand, ...]:
         """The arrays it takes, in the order of its arguments."""
-        known = {operand.name: operand for operand in self.problem.operands}
-        return tuple(known[name] for name in self.arguments if name in known)
+        known = {operand.name: operand for operand in (*self.problem.operands, *self.temporaries)}
+        return tuple(known[name].at(self.element) for name in self.arguments if name in known)
 
     @property
     def inputs(self) -> tuple[Operand, ...]:
@@ -159,8 +256,8 @@ class Kernel:
 
     @property
     def outputs(self) -> tuple[Operand, ...]:
-        """The arrays that it writes."""
-        return tuple(operand for operand in self.operands if operand.role != "in")
+        """The arrays that it writes for the caller."""
+        return tuple(operand for operand in self.operands if operand.role in ("out", "inout"))
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -189,7 +286,10 @@ class Kernel:
         """
         if not callable(self.twin):
             raise SpecError(f"{self.id}: it has no Numba twin: {self.twin}")
-        return self.twin(**self.constants)
+        constants: dict[str, Any] = dict(self.constants)
+        if self.elements:
+            constants = {**constants, "element": ELEMENTS[constants.pop("ELEMENT")]}
+        return self.twin(**constants)
 
     def twin_types(self) -> tuple[str, ...]:
         """Return the types that the twin is compiled for, in Numba's spelling.
@@ -200,7 +300,10 @@ class Kernel:
         >>> kernel("copy/strided").twin_types()
         ('float32[::1]', 'float32[::1]', 'int32')
         """
-        arrays = {item.name: f"{item.dtype}[{':,' * (len(item.shape) - 1)}::1]" for item in self.operands}
+        arrays = {
+            item.name: f"{TWIN_DTYPES.get(item.dtype, item.dtype)}[{':,' * (len(item.shape) - 1)}::1]"
+            for item in self.operands
+        }
         types = arrays | {item.name: item.dtype for item in self.parameters}
         return tuple(types[name] for name in self.arguments_for("numba"))
 
@@ -208,9 +311,10 @@ class Kernel:
         """Return the text that defines the twin: its whole module, read without importing numba."""
         if not callable(self.twin):
             return ""
-        module = inspect.getmodule(self.twin)
+        factory = self.twin.factory if isinstance(self.twin, StageTwin) else self.twin
+        module = inspect.getmodule(factory)
         if module is None:
-            return inspect.getsource(self.twin)
+            return inspect.getsource(factory)
         shared = (item for item in vars(module).values() if inspect.ismodule(item))
         helpers = [item for item in shared if item.__name__.startswith("kernellab.")]
         return "".join(inspect.getsource(item) for item in (module, *helpers))

@@ -13,8 +13,8 @@ from kernellab import checks
 from kernellab.arrays import ArraySpec, spec_of
 from kernellab.checks import HOPPER, Limits, Scalar
 from kernellab.errors import ArgumentError, SpecError
-from kernellab.kernel import Dim3, Kernel, Language
-from kernellab.problem import Cost
+from kernellab.kernel import TWIN_DTYPES, Dim3, Kernel, Language
+from kernellab.problem import Cost, Operand
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Launch:
     Attributes
     ----------
     kernel : Kernel
-        What is launched.
+        What is launched; of a rung with stages, one of its `parts`.
     grid, block : tuple of int
         Blocks and threads along x, y, z.
     shared_mem : int
@@ -57,7 +57,7 @@ class Launch:
         buffers : mapping of str to array
             Inputs, outputs and temporaries by name.
         language : {"cuda-c", "numba"}
-            CUDA C also takes the sizes; the twin reads them from the shapes.
+            CUDA C also takes the sizes; the twin reads them from the shapes, and sees 16-bit elements as uint16.
 
         Returns
         -------
@@ -65,7 +65,17 @@ class Launch:
             Arrays and NumPy scalars.
         """
         passed = (self.arguments[name] for name in self.kernel.arguments_for(language))
-        return tuple(buffers[item.name] if isinstance(item, Reference) else item for item in passed)
+        bits = set()
+        if language == "numba":
+            bits = {item.name for item in self.kernel.operands if item.dtype in TWIN_DTYPES}
+        return tuple(_value(item, buffers, bits) for item in passed)
+
+
+def _value(item: Reference | Scalar, buffers: Mapping[str, Any], bits: set[str]) -> Any:
+    if not isinstance(item, Reference):
+        return item
+    buffer = buffers[item.name]
+    return buffer.view(np.uint16) if item.name in bits else buffer
 
 
 Step: TypeAlias = Launch
@@ -193,6 +203,7 @@ def bind(
     ):
         plan = bind(kernel.fallback, inputs, out=out, limits=limits, **parameters)
         return replace(plan, notes=(f"{why}; {kernel.fallback.id} ran instead",))
+    kernel = checks.for_element(kernel, arrays)
     sizes: dict[str, int] = {}
     for operand in kernel.inputs:
         checks.check_array(kernel, operand, arrays[operand.name], sizes)
@@ -207,12 +218,25 @@ def bind(
     outputs = _output_specs(kernel, sizes)
     given = checks.given_outputs(kernel, outputs, out or {}, arrays)
     steps: tuple[Step, ...] = ()
+    temporaries: dict[str, ArraySpec] = {}
     if any(spec.size for spec in outputs.values()):
         checks.check_values(kernel, arrays, sizes, scalars)
-        steps = _steps(kernel, sizes, scalars, limits)
+        at = _known(kernel, sizes, scalars, limits)
+        temporaries = {item.name: _spec(item.at(kernel.element), at) for item in kernel.temporaries}
+        steps = tuple(step for part in kernel.parts for step in _step(part, at, sizes, scalars, limits))
     in_place = tuple(operand.name for operand in kernel.operands if operand.role == "inout")
+    held = {**outputs, **temporaries}
     return Plan(
-        kernel, steps, arrays, outputs, given, sizes, scalars, zeroed=kernel.zeroed, in_place=in_place
+        kernel,
+        steps,
+        arrays,
+        outputs,
+        given,
+        sizes,
+        scalars,
+        temporaries,
+        zeroed=tuple(name for name in kernel.zeroed if name in held),
+        in_place=in_place,
     )
 
 
@@ -226,22 +250,42 @@ def _misalignment(kernel: Kernel, arrays: Mapping[str, Any]) -> str:
 
 def _output_specs(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, ArraySpec]:
     known = {**sizes, **kernel.constants}
-    return {
-        operand.name: ArraySpec(tuple(int(known[name]) for name in operand.shape), np.dtype(operand.dtype))
-        for operand in kernel.outputs
-    }
+    return {operand.name: _spec(operand, known) for operand in kernel.outputs}
 
 
-def _steps(
+def _spec(operand: Operand, known: Mapping[str, int]) -> ArraySpec:
+    return ArraySpec(tuple(int(known[name]) for name in operand.shape), operand.numpy_dtype)
+
+
+def _known(
     kernel: Kernel, sizes: Mapping[str, int], scalars: Mapping[str, Scalar], limits: Limits
-) -> tuple[Step, ...]:
-    constants = {name: int(value) for name, value in kernel.constants.items()}
+) -> dict[str, int]:
+    """Return every integer that geometries, temporaries and derived sizes may ask for."""
     whole = {name: int(value) for name, value in scalars.items() if isinstance(value, np.integer)}
-    at = {**sizes, **whole, **constants}
+    constants = {name: int(value) for name, value in kernel.constants.items()}
+    if kernel.constraint is not None and (broken := kernel.constraint(constants)):
+        _check_blocks(kernel, {**sizes, **whole, **constants})
+        raise SpecError(f"{kernel.id}: {broken}")
+    at = {**sizes, **whole, **constants, "multiprocessors": limits.multiprocessors}
+    for name, derive in kernel.derived.items():
+        at[name] = int(derive(at))
+    return at
+
+
+def _check_blocks(kernel: Kernel, at: Mapping[str, int]) -> None:
+    for part in kernel.parts:
+        checks.check_block(part, part.geometry.block_at(at))
+
+
+def _step(
+    kernel: Kernel,
+    at: Mapping[str, int],
+    sizes: Mapping[str, int],
+    scalars: Mapping[str, Scalar],
+    limits: Limits,
+) -> tuple[Step, ...]:
     block = kernel.geometry.block_at(at)
     checks.check_block(kernel, block)
-    if kernel.constraint is not None and (broken := kernel.constraint(constants)):
-        raise SpecError(f"{kernel.id}: {broken}")
     dynamic = checks.check_shared(kernel, {**at, "threads": math.prod(block)}, limits)
     grid = kernel.geometry.grid_at(at)
     checks.check_grid(kernel, grid)
@@ -249,6 +293,8 @@ def _steps(
         return ()
     known: dict[str, Reference | Scalar] = {item.name: Reference(item.name) for item in kernel.operands}
     known |= {name: np.int64(value) for name, value in sizes.items()}
+    known |= {name: np.int64(at[name]) for name in kernel.derived}
     known |= scalars
     arguments = {name: known[name] for name in kernel.arguments}
+    constants = {name: int(value) for name, value in kernel.constants.items()}
     return (Launch(kernel, grid, block, dynamic, arguments, constants),)

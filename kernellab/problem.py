@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -14,6 +14,24 @@ from kernellab.errors import SpecError
 Array: TypeAlias = npt.NDArray[Any]
 Sizes: TypeAlias = Mapping[str, int]
 Arrays: TypeAlias = Mapping[str, Any]
+
+ELEMENTS = ("float32", "float16", "bfloat16")
+"""What an operand of dtype ``"element"`` may hold; the place here is the value of the constant ELEMENT."""
+
+
+def dtype_named(name: str) -> np.dtype[Any]:
+    """Return a NumPy dtype by name, ``"bfloat16"`` included.
+
+    Examples
+    --------
+    >>> dtype_named("bfloat16").itemsize, dtype_named("float32").itemsize
+    (2, 4)
+    """
+    if name == "bfloat16":
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(name)
 
 
 @dataclass(frozen=True)
@@ -52,12 +70,14 @@ class Operand:
     name : str
         Its name in the ``.cu`` signature, in the twin and in the reference.
     dtype : str
-        The one dtype accepted, such as ``"float32"``.
+        The one dtype accepted, such as ``"float32"``; or ``"element"``, which stands for one of the kernel's
+        ``elements``, the same for all such operands of a call.
     shape : tuple of str
         One name an axis. A lower-case name is a size, found from the arrays given and equal wherever it
         stands; a capital name is a constant of the kernel (``"MEMBERS"``).
-    role : {"in", "out", "inout"}
-        An ``"out"`` is allocated and poisoned by whoever runs; an ``"inout"`` is copied afresh for each run.
+    role : {"in", "out", "inout", "scratch"}
+        An ``"out"`` is allocated and poisoned by whoever runs; an ``"inout"`` is copied afresh for each run;
+        a ``"scratch"`` belongs to one kernel (``Kernel.temporaries``) and is allocated by whoever runs.
     index_of : str, optional
         For integer arrays: the size that its values index.
     is_wrapping : bool
@@ -67,14 +87,23 @@ class Operand:
     name: str
     dtype: str
     shape: tuple[str, ...]
-    role: Literal["in", "out", "inout"] = "in"
+    role: Literal["in", "out", "inout", "scratch"] = "in"
     index_of: str | None = None
     is_wrapping: bool = False
 
     @property
     def is_input(self) -> bool:
         """Whether the caller provides it."""
-        return self.role != "out"
+        return self.role in ("in", "inout")
+
+    @property
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """Its dtype; that of an ``"element"`` is known only `at` one."""
+        return dtype_named(self.dtype)
+
+    def at(self, element: str) -> Operand:
+        """Return the operand with the dtype ``"element"`` replaced by one of `ELEMENTS`."""
+        return replace(self, dtype=element) if self.dtype == "element" else self
 
 
 @dataclass(frozen=True)
@@ -112,12 +141,15 @@ class Case:
         Run-time scalars that differ from their defaults.
     contents : str
         What the arrays hold: ``"random"``, or a word that the problem's ``inputs`` understands.
+    element : str
+        The dtype of the operands whose dtype is ``"element"``, one of `ELEMENTS`.
     """
 
     name: str
     sizes: Sizes
     parameters: Mapping[str, int | float] = field(default_factory=dict)
     contents: str = "random"
+    element: str = ELEMENTS[0]
 
 
 @dataclass(frozen=True)
@@ -133,7 +165,8 @@ class Problem:
     operands : tuple of Operand
         Every array that any rung takes; a rung names those it takes.
     make_inputs : callable
-        ``make_inputs(case, rng) -> {name: array}`` for every operand that is an input.
+        ``make_inputs(case, rng) -> {name: array}`` for every operand that is an input; those of dtype
+        ``"element"`` are rounded to the case's element afterwards.
     reference : callable
         ``reference(**arrays, **parameters) -> {name: array}``, NumPy, in float64 or exact integers (or, where
         ``is_bitwise``, in the output's own dtype). It gets those inputs and parameters that the rung takes.
@@ -181,7 +214,13 @@ class Problem:
             Every input that any rung of the problem takes, C-contiguous.
         """
         generator = np.random.default_rng(rng) if isinstance(rng, int) else rng
-        return self.make_inputs(case, generator)
+        arrays = self.make_inputs(case, generator)
+        for operand in self.operands:
+            if operand.dtype == "element" and operand.name in arrays:
+                with np.errstate(over="ignore"):
+                    dtype = dtype_named(case.element)
+                    arrays[operand.name] = arrays[operand.name].astype(dtype, copy=False)
+        return arrays
 
     def operand(self, name: str) -> Operand:
         """Return the operand of that name.

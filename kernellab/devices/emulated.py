@@ -12,9 +12,9 @@ from kernellab.checks import Limits
 from kernellab.devices.program import Kernels, Program, Run
 from kernellab.errors import CompileError, ExecutionError, SpecError, UnavailableError
 from kernellab.instruments.occupancy import multiprocessor
-from kernellab.kernel import LANGUAGES, Kernel, Language
+from kernellab.kernel import LANGUAGES, Kernel, Language, StageTwin
 from kernellab.plan import Launch, Plan
-from kernellab.problem import Array
+from kernellab.problem import ELEMENTS, Array
 from kernellab.verify import poisoned
 
 if TYPE_CHECKING:
@@ -85,7 +85,8 @@ class EmulatedDevice:
             for kernel in asked:
                 require_twin(kernel)
         stock = [kernel for kernel in asked if is_stock(kernel)]
-        groups = [_ladder(name, language) for name in dict.fromkeys(kernel.problem.name for kernel in stock)]
+        ladders = dict.fromkeys((kernel.problem.name, kernel.element or ELEMENTS[0]) for kernel in stock)
+        groups = [_ladder(name, element, language) for name, element in ladders]
         changed = tuple(kernel for kernel in asked if not is_stock(kernel))
         parts: list[tuple[Kernel, Binary]] = []
         for group in (*groups, *((changed,) if changed else ())):
@@ -107,7 +108,7 @@ class EmulatedDevice:
             while len(self._binaries) >= KEPT_GROUPS:
                 self._binaries.pop(next(iter(self._binaries)))
             self._binaries[key] = binaries
-        return list(zip(group, binaries, strict=True))
+        return list(zip(compiled_parts(group), binaries, strict=True))
 
     def run(self, program: Program, plan: Plan, *, sanitize: bool = False) -> Run:
         """Run a plan once: fresh inputs, poisoned outputs.
@@ -181,11 +182,24 @@ def _stock(kernel: Kernel) -> Kernel | None:
     if kernel.problem.name not in catalog.PROBLEMS:
         return None
     rungs = {item.name: item for item in catalog.ladder(kernel.problem.name)}
-    return rungs.get(kernel.name)
+    stock = rungs.get(kernel.name)
+    if stock is not None and kernel.element in stock.elements:
+        return stock.with_element(kernel.element)
+    return stock
 
 
-def _ladder(problem: str, language: Language) -> tuple[Kernel, ...]:
-    return tuple(item for item in catalog.ladder(problem) if language == "cuda-c" or item.has_twin)
+def _ladder(problem: str, element: str, language: Language) -> tuple[Kernel, ...]:
+    """Return the rungs of a problem that a language can express, for one element."""
+    rungs = [item for item in catalog.ladder(problem) if language == "cuda-c" or item.has_twin]
+    known = [item for item in rungs if element in (item.elements or ELEMENTS[:1])]
+    return tuple(item.with_element(element) if item.elements else item for item in known)
+
+
+def compiled_parts(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
+    """Return everything that a program of these kernels holds: each kernel, then its stages."""
+    return tuple(
+        part for kernel in kernels for part in ((kernel, *kernel.parts) if kernel.stages else (kernel,))
+    )
 
 
 def _identity(kernel: Kernel, language: Language) -> tuple[Any, ...]:
@@ -196,26 +210,47 @@ def _identity(kernel: Kernel, language: Language) -> tuple[Any, ...]:
 
 
 def compile_kernels(kernels: Sequence[Kernel], language: Language, arch: str) -> tuple[Binary, ...]:
-    """Compile kernels together, in one language, through the disk cache."""
+    """Compile kernels together, in one language, through the disk cache.
+
+    Returns
+    -------
+    tuple of Binary
+        One for each of `compiled_parts`: the stages of a kernel stand in one ``.cu`` file, and are functions of
+        their own in Numba, where the kernel itself has the binary of its first stage.
+    """
     from kernellab.compile.cuda_units import CudaUnit, compile_cuda_many
     from kernellab.compile.numba_kernels import NumbaJob, compile_numba_many
 
     if language == "cuda-c":
         units = [CudaUnit(kernel.text(), str(kernel.path), kernel.constants) for kernel in kernels]
-        return compile_cuda_many(units, arch=arch)
+        made = compile_cuda_many(units, arch=arch)
+        return tuple(
+            binary
+            for kernel, binary in zip(kernels, made, strict=True)
+            for _ in range(1 + len(kernel.stages))
+        )
     jobs = [
-        NumbaJob(kernel.twin_function, kernel.twin_types(), kernel.entry, _twin_key(kernel))
+        NumbaJob(part.twin_function, part.twin_types(), part.entry, _twin_key(part))
         for kernel in kernels
+        for part in kernel.parts
     ]
-    return compile_numba_many(jobs, arch=arch)
+    linked = iter(compile_numba_many(jobs, arch=arch))
+    return tuple(
+        binary for kernel in kernels for binary in _spread([next(linked) for _ in kernel.parts], kernel)
+    )
+
+
+def _spread(binaries: list[Binary], kernel: Kernel) -> list[Binary]:
+    return [binaries[0], *binaries] if kernel.stages else binaries
 
 
 def _twin_key(kernel: Kernel) -> tuple[str, ...] | None:
     """Return what decides the catalogue's own twin, which need not be made; None for any other twin."""
     stock = _stock(kernel)
-    if stock is None or stock.twin is not kernel.twin:
+    made_by = kernel.twin.factory if isinstance(kernel.twin, StageTwin) else kernel.twin
+    if stock is None or stock.twin is not made_by:
         return None
-    return kernel.twin_source(), kernel.id, repr(sorted(kernel.constants.items()))
+    return kernel.twin_source(), kernel.entry, repr(sorted(kernel.constants.items()))
 
 
 def _sealed(array: Any) -> Array:
