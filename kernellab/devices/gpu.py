@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Callable, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
-from kernellab.arrays import ArraySpec
+from kernellab.arrays import ArraySpec, spec_of
 from kernellab.checks import Limits
 from kernellab.devices.emulated import EmulatedDevice
+from kernellab.devices.gpu_health import Health
+from kernellab.devices.gpu_launch import Launcher, architecture
+from kernellab.devices.gpu_memory import Memory
 from kernellab.devices.program import Kernels, Program, Run
-from kernellab.errors import ExecutionError, SpecError, UnavailableError
-from kernellab.kernel import Kernel, Language
-from kernellab.plan import Launch, Plan
-from kernellab.verify import poisoned
+from kernellab.errors import SpecError, UnavailableError
+from kernellab.kernel import Language
+from kernellab.plan import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-GUARD_BYTES = 4096
-"""Filled before and after every output, and looked at after the run: writing there is writing out of bounds."""
-GUARD_VALUE = 0xA5
+    from kernellab.instruments.cuda_clock import CudaStopwatch
 
 Result = TypeVar("Result")
 
@@ -35,8 +30,14 @@ def import_cupy() -> Any:
     Raises
     ------
     UnavailableError
-        If CuPy is not installed, there is no driver, or no device is visible.
+        If no device is visible, CuPy is not installed, or there is no driver.
     """
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None and visible.split(",")[0].strip() in ("", "-1"):
+        raise UnavailableError(
+            f"device: 'gpu' is not here, CUDA_VISIBLE_DEVICES is {visible!r}, which hides every device; unset it, "
+            "or pass device='emulator'"
+        )
     try:
         import cupy
     except ImportError as error:
@@ -51,14 +52,16 @@ def import_cupy() -> Any:
         ) from error
     if count == 0:
         raise UnavailableError(
-            "device: 'gpu' is not here, CUDA sees no device (CUDA_VISIBLE_DEVICES is "
-            f"{os.environ.get('CUDA_VISIBLE_DEVICES')!r}); pass device='emulator'"
+            f"device: 'gpu' is not here, CUDA sees no device (CUDA_VISIBLE_DEVICES is {visible!r}); "
+            "pass device='emulator'"
         )
     return cupy
 
 
 class GpuDevice:
     """The current device of CuPy; work goes to CuPy's current stream.
+
+    One object serves every GPU of a process: what was compiled and loaded is kept for each apart.
 
     Raises
     ------
@@ -70,24 +73,51 @@ class GpuDevice:
 
     def __init__(self) -> None:
         self.cupy = import_cupy()
-        self.process = os.getpid()
-        device = self.cupy.cuda.Device()
-        self.arch = f"sm_{device.compute_capability}"
-        attributes = device.attributes
-        self.limits = Limits(
-            static_shared=attributes["MaxSharedMemoryPerBlock"],
-            shared=attributes["MaxSharedMemoryPerBlockOptin"],
-        )
-        self._compiler = EmulatedDevice(self.arch)
-        self._functions: dict[tuple[int, str, str], Any] = {}
-        self._dispatchers: dict[tuple[Any, ...], Any] = {}
-        self.broken_by = ""
+        self.health = Health(self.cupy)
+        self.memory = Memory(self.cupy, self.health)
+        self.launcher = Launcher(self.cupy, self.health)
+        self._archs: dict[int, str] = {}
+        self._limits: dict[int, Limits] = {}
+        self._compilers: dict[str, EmulatedDevice] = {}
+        self._stopwatches: dict[tuple[int, int], CudaStopwatch] = {}
+
+    @property
+    def number(self) -> int:
+        """Which device is current."""
+        return int(self.cupy.cuda.Device().id)
+
+    @property
+    def arch(self) -> str:
+        """What to compile for on the current device."""
+        found = self._archs.get(self.number)
+        if found is None:
+            from kernellab.compile import nvrtc
+
+            capability = str(self.cupy.cuda.Device().compute_capability)
+            found = self._archs[self.number] = architecture(capability, nvrtc.architectures())
+        return found
+
+    @property
+    def limits(self) -> Limits:
+        """What the current device allows a block."""
+        found = self._limits.get(self.number)
+        if found is None:
+            attributes = self.cupy.cuda.Device().attributes
+            found = self._limits[self.number] = Limits(
+                static_shared=int(attributes["MaxSharedMemoryPerBlock"]),
+                shared=int(attributes["MaxSharedMemoryPerBlockOptin"]),
+            )
+        return found
+
+    @property
+    def l2_bytes(self) -> int:
+        """The size of its L2."""
+        return int(self.cupy.cuda.runtime.getDeviceProperties(self.number)["l2CacheSize"])
 
     def describe(self) -> Mapping[str, Any]:
         """Return what stands in a Record's environment."""
         runtime = self.cupy.cuda.runtime
-        number = self.cupy.cuda.Device().id
-        properties = runtime.getDeviceProperties(number)
+        properties = runtime.getDeviceProperties(self.number)
         return {
             "device": properties["name"].decode(),
             "arch": self.arch,
@@ -100,13 +130,52 @@ class GpuDevice:
         }
 
     def build(self, kernels: Kernels, language: Language = "cuda-c") -> Program:
-        """Compile kernels for this GPU; as `EmulatedDevice.build`."""
-        found = self._compiler.build(kernels, language)
+        """Compile kernels for the current GPU; as `EmulatedDevice.build`."""
+        arch = self.arch
+        compiler = self._compilers.get(arch)
+        if compiler is None:
+            compiler = self._compilers[arch] = EmulatedDevice(arch)
+        found = compiler.build(kernels, language)
         return Program(self.name, language, found.arch, found.parts)
+
+    # -- devices and streams
+    def use(self, arrays: Iterable[Any], who: str) -> AbstractContextManager[Any]:
+        """Make the device current on which arrays live; host arrays go anywhere.
+
+        Raises
+        ------
+        SpecError
+            If they live on several.
+        """
+        self.health.check()
+        numbers = sorted({int(item.device.id) for item in arrays if isinstance(item, self.cupy.ndarray)})
+        if len(numbers) > 1:
+            where = " and ".join(map(str, numbers))
+            raise SpecError(
+                f"{who}: its arrays are on devices {where}, they must be on one; copy them with cupy.asarray under "
+                f"cupy.cuda.Device({numbers[0]})"
+            )
+        if not numbers or numbers[0] == self.number:
+            return nullcontext()
+        device: AbstractContextManager[Any] = self.cupy.cuda.Device(numbers[0])
+        return device
+
+    def stopwatch(self) -> CudaStopwatch:
+        """Return the clock of the current device and stream, ready to be used."""
+        from kernellab.instruments.cuda_clock import CudaStopwatch
+
+        self.health.check()
+        key = (self.number, int(self.cupy.cuda.get_current_stream().ptr))
+        found = self._stopwatches.get(key)
+        if found is None:
+            found = CudaStopwatch()
+            found.prepare()
+            self._stopwatches = {key: found}  # holds an evictor of twice the L2: one is enough
+        return found
 
     # -- running
     def run(self, program: Program, plan: Plan, *, sanitize: bool = False) -> Run:
-        """Run a plan once: fresh inputs, poisoned outputs between guard bands.
+        """Run a plan once: copies of its inputs and poisoned outputs, each between guard bands; then wait.
 
         Parameters
         ----------
@@ -119,21 +188,60 @@ class GpuDevice:
         Returns
         -------
         Run
-            Outputs are NumPy arrays; a damaged guard band is its failure.
+            Outputs are NumPy arrays; what was written where nothing may be is its failure.
         """
-        self._check_alive()
-        guarded = {n: spec for n, spec in {**plan.outputs, **plan.temporaries}.items() if n not in plan.in_place}
-        buffers: dict[str, Any] = {}
-        guards: dict[str, Any] = {}
-        for name, array in plan.inputs.items():
-            buffers[name] = self.on_device(array, copy=name in plan.in_place)
-        for name, spec in guarded.items():
-            buffers[name], guards[name] = self._guarded(spec, name in plan.zeroed)
-        self.launch(program, plan, buffers)
-        with self.naming(plan.kernel):
+        self.health.check()
+        with self.health.naming(plan.kernel.id):
+            buffers, guards = self.memory.guard(plan)
+            self.launch(program, plan, buffers)
             self.cupy.cuda.get_current_stream().synchronize()
-        outputs = {name: self.cupy.asnumpy(buffers[name]) for name in plan.outputs}
-        return Run(outputs, failure=self._damage(plan, guards))
+            outputs = {name: self.cupy.asnumpy(buffers[name]) for name in plan.outputs}
+            return Run(outputs, failure=self.memory.damage(plan, buffers, guards))
+
+    def apply(self, program: Program, plan: Plan, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Queue a plan on the current stream and return its outputs; the host does not wait.
+
+        Parameters
+        ----------
+        program : Program
+        plan : Plan
+        given : mapping of str to cupy.ndarray
+            The caller's outputs. One that the kernel can write is written by it.
+
+        Returns
+        -------
+        dict of str to cupy.ndarray
+            Ready on the current stream. Everything used is kept until the stream is done with it.
+        """
+        with self.health.naming(plan.kernel.id):
+            buffers = {n: self.on_device(array, copy=n in plan.in_place) for n, array in plan.inputs.items()}
+            for name, spec in {**plan.outputs, **plan.temporaries}.items():
+                if name in plan.in_place:
+                    continue
+                buffers[name] = given[name] if self._is_writable(plan, given.get(name)) else self.empty(spec)
+            for name in plan.zeroed:
+                buffers[name].fill(0)
+            self.launch(program, plan, buffers)
+            outputs = {name: buffers[name] for name in plan.outputs}
+            for name, array in given.items():
+                if outputs[name] is not array:
+                    array[...] = outputs[name]
+                    outputs[name] = array
+            self.health.hold(plan.kernel.id, (plan.inputs, buffers, given))
+        return outputs
+
+    def _is_writable(self, plan: Plan, array: Any) -> bool:
+        """Whether a kernel may write straight into the caller's output."""
+        if array is None:
+            return False
+        spec = spec_of(array)
+        low, high = spec.extent
+        apart = all(
+            max(low, first) >= min(high, last)
+            for first, last in (spec_of(each).extent for each in plan.inputs.values() if not _is_host(each))
+        )
+        alignment = plan.kernel.alignment or spec.dtype.itemsize
+        return apart and spec.is_contiguous and spec.pointer % alignment == 0
 
     def launch(self, program: Program, plan: Plan, buffers: Mapping[str, Any]) -> None:
         """Queue a plan's launches on the current stream; nothing waits.
@@ -152,185 +260,24 @@ class GpuDevice:
         self, program: Program, plan: Plan, buffers: Mapping[str, Any]
     ) -> tuple[Callable[[], None], ...]:
         """Return one callable a launch, with everything looked up and packed already."""
-        self._check_alive()
-        make = self._numba_call if program.language == "numba" else self._raw_call
+        self.health.check()
+        is_numba = program.language == "numba"
+        make = self.launcher.numba_call if is_numba else self.launcher.raw_call
         return tuple(make(program, launch, buffers) for launch in plan.steps)
-
-    def _raw_call(self, program: Program, launch: Launch, buffers: Mapping[str, Any]) -> Callable[[], None]:
-        function = self.function(program, launch.kernel)
-        self._check_threads(launch, function)
-        if launch.shared_mem:
-            function.max_dynamic_shared_size_bytes = launch.shared_mem
-        arguments = launch.values(buffers, "cuda-c")
-        grid, block, shared = launch.grid, launch.block, launch.shared_mem
-        kernel = launch.kernel
-
-        def call() -> None:
-            with self.naming(kernel):
-                function(grid, block, arguments, shared_mem=shared)
-
-        return call
-
-    def _numba_call(self, program: Program, launch: Launch, buffers: Mapping[str, Any]) -> Callable[[], None]:
-        from kernellab.compile.numba_cuda import cuda_module
-
-        cuda = cuda_module()
-        dispatcher = self.dispatcher(launch.kernel)
-        stream = cuda.external_stream(self.cupy.cuda.get_current_stream().ptr)
-        # The arrays live on the stream of the launch, so Numba must not wait for the stream they export.
-        arguments = [
-            cuda.as_cuda_array(value, sync=False) if isinstance(value, self.cupy.ndarray) else value
-            for value in launch.values(buffers, "numba")
-        ]
-        configured = dispatcher[launch.grid, launch.block, stream, launch.shared_mem]
-        kernel = launch.kernel
-
-        def call() -> None:
-            with self.naming(kernel):
-                configured(*arguments)
-
-        return call
-
-    def function(self, program: Program, kernel: Kernel) -> Any:
-        """Return the loaded ``cupy.RawKernel`` of a kernel, for the current device."""
-        binary, entry = program.binary(kernel), program.entry(kernel)
-        key = (self.cupy.cuda.Device().id, binary.key, entry)
-        found = self._functions.get(key)
-        if found is None:
-            found = self._functions[key] = self._load(binary, entry, kernel)
-        return found
-
-    def _load(self, binary: Any, entry: str, kernel: Kernel) -> Any:
-        if binary.cubin is None:
-            raise UnavailableError(
-                f"{kernel.id}: there is no machine code for it ({binary.log or 'no assembler here'}); "
-                "install kernellab[cuda13]"
-            )
-        # CuPy reads a cubin from a file only, and keeps it open no longer than the load.
-        with tempfile.NamedTemporaryFile(suffix=".cubin", delete=False) as file:
-            file.write(binary.cubin)
-        try:
-            with self.naming(kernel):
-                return self.cupy.RawModule(path=file.name).get_function(entry)
-        finally:
-            with suppress(OSError):
-                os.unlink(file.name)
-
-    def dispatcher(self, kernel: Kernel) -> Any:
-        """Return Numba's dispatcher of a kernel's twin."""
-        from kernellab.compile.numba_cuda import cuda_module
-
-        key = (kernel.id, kernel.twin, kernel.twin_source(), tuple(sorted(kernel.constants.items())))
-        found = self._dispatchers.get(key)
-        if found is None:
-            found = self._dispatchers[key] = cuda_module().jit(kernel.twin_function())
-        return found
-
-    def _check_threads(self, launch: Launch, function: Any) -> None:
-        threads = int(np.prod(launch.block))
-        most = int(function.max_threads_per_block)
-        if threads > most:
-            raise SpecError(
-                f"{launch.kernel.id}: block has {threads} threads, but {function.num_regs} registers a thread "
-                f"allow {most} on this GPU; lower the block size"
-            )
 
     # -- memory
     def on_device(self, array: Any, *, copy: bool = False) -> Any:
         """Return an array in device memory: the same one if it is there already and `copy` is false."""
-        if isinstance(array, self.cupy.ndarray):
-            return array.copy() if copy else array
-        return self.allocate(lambda: self.cupy.array(np.ascontiguousarray(array)))
+        return self.memory.on_device(array, copy=copy)
 
     def empty(self, spec: ArraySpec) -> Any:
         """Return unset device memory."""
-        return self.allocate(lambda: self.cupy.empty(spec.shape, spec.dtype))
+        return self.memory.empty(spec)
 
     def allocate(self, make: Callable[[], Result]) -> Result:
-        """Allocate; when memory is short free the pools once and try again.
-
-        Raises
-        ------
-        ExecutionError
-            If it is still short; says who holds what.
-        """
-        error_type = self.cupy.cuda.memory.OutOfMemoryError
-        try:
-            return make()
-        except error_type:
-            self.free_pools()
-        try:
-            return make()
-        except error_type as error:
-            free, total = self.cupy.cuda.runtime.memGetInfo()
-            pool = self.cupy.get_default_memory_pool()
-            limit = f", its limit is {pool.get_limit()} bytes" if pool.get_limit() else ""
-            raise ExecutionError(
-                f"gpu: out of memory ({error}); CuPy's pool holds {pool.used_bytes()} bytes in use and "
-                f"{pool.free_bytes()} free{limit}; the device has {free} of {total} bytes free; "
-                "free arrays or take a smaller size"
-            ) from error
-
-    def free_pools(self) -> None:
-        """Give what CuPy and Numba keep for later back to the driver."""
-        self.cupy.get_default_memory_pool().free_all_blocks()
-        self.cupy.get_default_pinned_memory_pool().free_all_blocks()
-        with suppress(Exception):  # Numba may not be there, or hold nothing
-            from kernellab.compile.numba_cuda import cuda_module
-
-            cuda_module().current_context().deallocations.clear()
-
-    def _guarded(self, spec: ArraySpec, is_zeroed: bool) -> tuple[Any, Any]:
-        nbytes = -(-spec.nbytes // 512) * 512
-        raw = self.allocate(lambda: self.cupy.full(nbytes + 2 * GUARD_BYTES, GUARD_VALUE, np.uint8))
-        inner = raw[GUARD_BYTES : GUARD_BYTES + spec.nbytes]
-        array = self.cupy.ndarray(spec.shape, spec.dtype, memptr=inner.data)
-        host = np.zeros(spec.shape, spec.dtype) if is_zeroed else poisoned(spec.shape, spec.dtype)
-        array.set(host)
-        return array, raw
-
-    def _damage(self, plan: Plan, guards: Mapping[str, Any]) -> str:
-        for name, raw in guards.items():
-            spec = {**plan.outputs, **plan.temporaries}[name]
-            for where, part in (("before", raw[:GUARD_BYTES]), ("past the end of", raw[GUARD_BYTES + spec.nbytes :])):
-                damaged = int(self.cupy.count_nonzero(part != GUARD_VALUE))
-                if damaged:
-                    return (
-                        f"{plan.kernel.id}: {damaged} bytes {where} {name} were overwritten; "
-                        "trace it on the emulator, which names the line"
-                    )
-        return ""
-
-    # -- what can go wrong
-    def _check_alive(self) -> None:
-        if os.getpid() != self.process:
-            raise UnavailableError(
-                "gpu: this process was forked after CUDA had started, which CUDA cannot use; start workers with "
-                "multiprocessing.get_context('spawn')"
-            )
-        if self.broken_by:
-            raise ExecutionError(
-                f"gpu: the CUDA context is dead since {self.broken_by}; start a new process"
-            )
-
-    @contextmanager
-    def naming(self, kernel: Kernel) -> Iterator[None]:
-        """Say which kernel a CUDA error belongs to; a sticky one ends everything that follows."""
-        try:
-            yield
-        except self._errors() as error:
-            text = str(error)
-            if any(word in text for word in _STICKY):
-                self.broken_by = f"{kernel.id} failed ({text})"
-            raise ExecutionError(f"{kernel.id}: CUDA says {text}") from error
-
-    def _errors(self) -> tuple[type[Exception], ...]:
-        cuda = self.cupy.cuda
-        return cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError
+        """Allocate; when memory is short free the pools once and try again. See `Memory.allocate`."""
+        return self.memory.allocate(make)
 
 
-_STICKY = (
-    "ILLEGAL_ADDRESS", "IllegalAddress", "MISALIGNED_ADDRESS", "MisalignedAddress", "LAUNCH_FAILED", "LaunchFailure",
-    "ILLEGAL_INSTRUCTION", "IllegalInstruction", "ASSERT", "Assert", "HARDWARE_STACK_ERROR", "LAUNCH_TIMEOUT",
-    "ContextIsDestroyed", "cudaErrorInvalidPc",
-)  # fmt: skip
+def _is_host(array: Any) -> bool:
+    return not hasattr(array, "__cuda_array_interface__")

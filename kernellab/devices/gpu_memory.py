@@ -1,0 +1,155 @@
+"""Device memory: copies in, allocation that frees the pools once, guard bands around what a kernel may touch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from kernellab.arrays import ArraySpec, spec_of
+from kernellab.errors import ExecutionError
+from kernellab.verify import poison_byte, poisoned
+
+if TYPE_CHECKING:
+    from kernellab.devices.gpu_health import Health
+    from kernellab.plan import Plan
+
+GUARD_BYTES = 4096
+"""Before and after every array of a checked run: NaN for floats. Written to, it shows; read, it spoils the answer."""
+
+Result = TypeVar("Result")
+
+
+class Memory:
+    """Memory of CuPy's current device.
+
+    Parameters
+    ----------
+    cupy : module
+    health : Health
+        Holds arrays of queued work, which a shortage lets go.
+    """
+
+    def __init__(self, cupy: Any, health: Health) -> None:
+        self.cupy = cupy
+        self.health = health
+
+    def on_device(self, array: Any, *, copy: bool = False) -> Any:
+        """Return an array in device memory: the same one if it is there already and `copy` is false."""
+        if isinstance(array, self.cupy.ndarray):
+            return self.allocate(array.copy) if copy else array
+        return self.allocate(lambda: self.cupy.array(np.ascontiguousarray(array)))
+
+    def empty(self, spec: ArraySpec) -> Any:
+        """Return unset device memory."""
+        return self.allocate(lambda: self.cupy.empty(spec.shape, spec.dtype))
+
+    def allocate(self, make: Callable[[], Result]) -> Result:
+        """Allocate; when memory is short free the pools once and try again.
+
+        Raises
+        ------
+        ExecutionError
+            If it is still short; says who holds what.
+        """
+        error_type = self.cupy.cuda.memory.OutOfMemoryError
+        try:
+            return make()
+        except error_type:
+            self.health.settle()
+            self.free_pools()
+        try:
+            return make()
+        except error_type as error:
+            free, total = self.cupy.cuda.runtime.memGetInfo()
+            pool = self.cupy.get_default_memory_pool()
+            limit = f", its limit is {pool.get_limit()} bytes" if pool.get_limit() else ""
+            raise ExecutionError(
+                f"gpu: out of memory ({error}); CuPy's pool holds {pool.used_bytes()} bytes in use and "
+                f"{pool.free_bytes()} free{limit}; the device has {free} of {total} bytes free; "
+                "free arrays or take a smaller size"
+            ) from error
+
+    def free_pools(self) -> None:
+        """Give what CuPy and Numba keep for later back to the driver."""
+        self.cupy.get_default_memory_pool().free_all_blocks()
+        self.cupy.get_default_pinned_memory_pool().free_all_blocks()
+        with suppress(Exception):  # Numba may not be there, or hold nothing
+            from kernellab.compile.numba_cuda import cuda_module
+
+            cuda_module().current_context().deallocations.clear()
+
+    def available(self) -> int:
+        """Return how many bytes could be allocated now: free on the device, and free in CuPy's pool."""
+        free, _ = self.cupy.cuda.runtime.memGetInfo()
+        pool = self.cupy.get_default_memory_pool()
+        limit = int(pool.get_limit())
+        room = int(free) + int(pool.free_bytes())
+        return min(room, limit - int(pool.used_bytes())) if limit else room
+
+    # -- guard bands
+    def guarded(self, spec: ArraySpec, contents: Any) -> tuple[Any, Any]:
+        """Return an array between guard bands, and the raw bytes that hold both.
+
+        Parameters
+        ----------
+        spec : ArraySpec
+        contents : numpy.ndarray or cupy.ndarray
+            What it starts with.
+        """
+        raw = self.allocate(
+            lambda: self.cupy.full(_padded(spec.nbytes) + 2 * GUARD_BYTES, poison_byte(spec.dtype), np.uint8)
+        )
+        inner = raw[GUARD_BYTES : GUARD_BYTES + spec.nbytes]
+        array = self.cupy.ndarray(spec.shape, spec.dtype, memptr=inner.data)
+        if spec.size and isinstance(contents, self.cupy.ndarray):
+            array[...] = contents
+        elif spec.size:
+            array.set(np.ascontiguousarray(contents))
+        return array, raw
+
+    def guard(self, plan: Plan) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return a plan's buffers between guard bands (inputs as given, outputs poisoned), and the raw bytes."""
+        buffers: dict[str, Any] = {}
+        guards: dict[str, Any] = {}
+        for name, array in plan.inputs.items():
+            spec = spec_of(array)
+            buffers[name], guards[name] = self.guarded(ArraySpec(spec.shape, spec.dtype), array)
+        for name, spec in {**plan.outputs, **plan.temporaries}.items():
+            if name in plan.in_place:
+                continue
+            is_zeroed = name in plan.zeroed
+            start = np.zeros(spec.shape, spec.dtype) if is_zeroed else poisoned(spec.shape, spec.dtype)
+            buffers[name], guards[name] = self.guarded(spec, start)
+        return buffers, guards
+
+    def damage(self, plan: Plan, buffers: Mapping[str, Any], guards: Mapping[str, Any]) -> str:
+        """Say what a run wrote where it must not, or nothing: around an array, or into an input."""
+        for name, raw in guards.items():
+            array = buffers[name]
+            end = GUARD_BYTES + int(array.nbytes)
+            for where, part in (("before", raw[:GUARD_BYTES]), ("past the end of", raw[end:])):
+                damaged = int(self.cupy.count_nonzero(part != poison_byte(array.dtype)))
+                if damaged:
+                    return (
+                        f"{plan.kernel.id}: {damaged} bytes {where} {name} were overwritten; "
+                        "trace it on the emulator, which names the line"
+                    )
+        for name, given in plan.inputs.items():
+            if name not in plan.in_place and self._differs(buffers[name], given):
+                return f"{plan.kernel.id}: it wrote into its input {name}; make its pointer const"
+        return ""
+
+    def _differs(self, array: Any, given: Any) -> bool:
+        if not array.size:
+            return False
+        if not isinstance(given, self.cupy.ndarray):
+            return bool(self.cupy.asnumpy(array).tobytes() != np.ascontiguousarray(given).tobytes())
+        bits = np.dtype(f"u{array.dtype.itemsize}")
+        return bool(self.cupy.count_nonzero(array.view(bits) != self.cupy.ascontiguousarray(given).view(bits)))
+
+
+def _padded(nbytes: int) -> int:
+    return -(-nbytes // 512) * 512
