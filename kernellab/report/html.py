@@ -102,13 +102,21 @@ def _table(table: Table) -> dict[str, Any]:
             {
                 "header": column.header,
                 "source": column.source,
-                "kind": "number" if column.is_number else "code" if is_source else "text",
+                "kind": _kind(table, index, is_source),
             }
-            for column in table.columns
+            for index, column in enumerate(table.columns)
         ],
         "rows": table.rows,
         "notes": table.notes,
     }
+
+
+def _kind(table: Table, index: int, is_source: bool) -> str:
+    if table.columns[index].is_number:
+        return "number"
+    if is_source:
+        return "code"
+    return "label" if index == 0 and any(column.is_number for column in table.columns) else "text"
 
 
 def _picture(picture: Picture) -> dict[str, Any]:

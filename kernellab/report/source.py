@@ -50,7 +50,7 @@ def _file_table(file: str, lines: Sequence[Line], label: str, columns: Sequence[
         last = number
     heads = (
         Column("line", "", is_number=True),
-        *(Column(column[0], label, is_number=True) for column in shown),
+        *(Column(column[0], _basis(column[0], label), is_number=True) for column in shown),
         Column("source"),
     )
     return Table(
@@ -84,6 +84,12 @@ def _short_path(file: str) -> str:
     except ValueError:
         return file
     return file if relative.startswith("..") else relative
+
+
+def _basis(header: str, label: str) -> str:
+    if header in ("warps", "lanes"):
+        return "PTX"
+    return "approximate" if label.startswith("approximate") else "SASS"
 
 
 def _lanes(line: Line) -> str:

@@ -222,7 +222,7 @@ def totals_table(totals: Mapping[str, float], label: str, errors: Mapping[str, f
         for name, value in totals.items()
         if value and value == value
     ]
-    columns = [Column("totals"), Column("count", label, is_number=True)]
+    columns = [Column("totals"), Column("count", "counted", is_number=True)]
     if errors:
-        columns.append(Column("+- std. error", label, is_number=True))
+        columns.append(Column("+- std. error", "counted", is_number=True))
     return Table("", tuple(columns), tuple(rows), (label,))
