@@ -300,6 +300,8 @@ def _apply(
             old = old.view(elements.dtype)
             if name == "exch":
                 has_changed = bool((old != operands[0]).any())
+            elif name in ("add", "or", "xor"):
+                has_changed = bool(operands[0].any())
         else:  # packed halves: each half is atomic for itself
             halves = elements.view(dtype)
             pairs = operands[0].view(dtype).reshape(-1, per_element)

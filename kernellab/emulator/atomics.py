@@ -85,7 +85,34 @@ def combine(name: str, elements: Array, indexes: Array, operands: Array, wants_o
         old = np.empty_like(old_ordered)
         old[order] = old_ordered
         return old
+    is_exact = elements.dtype.isbuiltin == 1 and isinstance(operation, np.ufunc)
+    if starts.size * 4 < indexes.size and (is_exact or name == "exch"):
+        return _by_address(operation, elements, ordered, operands, order, starts)
     return _by_rank(operation, elements, ordered, operands, order, starts)
+
+
+def _by_address(
+    operation: Callable[[Array, Array], Array], elements: Array, ordered: Array, operands: Array,
+    order: Array, starts: Array,
+) -> Array:  # fmt: skip
+    """Serve all lanes of the first address, then those of the second, and so on."""
+    old = np.empty(ordered.size, elements.dtype)
+    stops = np.append(starts[1:], ordered.size)
+    for start, stop in zip(starts, stops, strict=True):
+        lanes, where = order[start:stop], ordered[start]
+        values = np.concatenate((elements[where : where + 1], operands[lanes]))
+        if isinstance(operation, np.ufunc):
+            values = operation.accumulate(values, dtype=elements.dtype)
+        old[lanes] = values[:-1]
+        elements[where] = values[-1]
+    return old
+
+
+def _ranks(ordered: Array, starts: Array) -> list[Array]:
+    """Return the positions of the first lane of every address, of the second, and so on."""
+    rank = np.arange(ordered.size) - np.repeat(starts, np.diff(np.append(starts, ordered.size)))
+    by_rank = np.argsort(rank, kind="stable")
+    return np.split(by_rank, np.cumsum(np.bincount(rank))[:-1])
 
 
 def _by_rank(
@@ -94,13 +121,8 @@ def _by_rank(
 ) -> Array:  # fmt: skip
     """Serve the first lane of every address, then the second, and so on."""
     old = np.empty(ordered.size, elements.dtype)
-    rank = np.arange(ordered.size) - np.repeat(starts, np.diff(np.append(starts, ordered.size)))
-    by_rank = np.argsort(rank, kind="stable")
-    bounds = np.concatenate(([0], np.cumsum(np.bincount(rank))))
-    for first, last in zip(bounds[:-1], bounds[1:], strict=True):
-        chosen = by_rank[first:last]
-        lanes = order[chosen]
-        where = ordered[chosen]
+    for chosen in _ranks(ordered, starts):
+        lanes, where = order[chosen], ordered[chosen]
         old[lanes] = elements[where]
         elements[where] = operation(elements[where], operands[lanes])
     return old
@@ -112,13 +134,18 @@ def compare_and_swap(elements: Array, indexes: Array, compares: Array, news: Arr
     ordered = indexes[order]
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
     old = np.empty(indexes.size, elements.dtype)
-    rank = np.arange(ordered.size) - np.repeat(starts, np.diff(np.append(starts, ordered.size)))
-    by_rank = np.argsort(rank, kind="stable")
-    bounds = np.concatenate(([0], np.cumsum(np.bincount(rank))))
-    for first, last in zip(bounds[:-1], bounds[1:], strict=True):
-        chosen = by_rank[first:last]
+    if starts.size * 16 < indexes.size:  # a crowded address: plain Python is faster
+        found = dict(zip(ordered[starts].tolist(), elements[ordered[starts]].tolist(), strict=True))
+        lanes = zip(indexes.tolist(), compares.tolist(), news.tolist(), strict=True)
+        for lane, (where, compare, new) in enumerate(lanes):
+            old[lane] = value = found[where]
+            if value == compare:
+                found[where] = new
+        elements[list(found)] = list(found.values())
+        return old
+    for chosen in _ranks(ordered, starts):
         lanes, where = order[chosen], ordered[chosen]
-        found = elements[where]
-        old[lanes] = found
-        elements[where] = np.where(found == compares[lanes], news[lanes], found)
+        value = elements[where]
+        old[lanes] = value
+        elements[where] = np.where(value == compares[lanes], news[lanes], value)
     return old

@@ -47,6 +47,7 @@ class Scheduler:
         self.runnable: dict[Position, Parts] = {}
         self.later: dict[Position, Parts] = {}
         self.spinning: list[tuple[int, Position, Rows, Mask | None]] = []
+        self.spun: set[Position] = set()
         self.joins: dict[tuple[Frame, int, Join | None, bool], Join] = {}
         self.barriers = Barriers(self)
         self.rendezvous = Rendezvous(self)
@@ -107,7 +108,7 @@ class Scheduler:
             batch.counts.block_lanes,
             code.first_block,
         )
-        turns = 0
+        turns = 7 if (frame, index, stack) in self.spun else 0
         snapshot: tuple[int, Any] | None = None
         while True:
             if index == EXIT:
@@ -142,6 +143,7 @@ class Scheduler:
                     if _same(snapshot[1], self._state(frame, lanes)):
                         where = ((frame, following, stack), lanes.row_indexes(), lanes.mask)
                         self.spinning.append((batch.version, *where))
+                        self.spun.add(where[0])
                         return
                     snapshot = None
                 if turns % QUANTUM == 0 and (self.runnable or self.later or self.spinning):
