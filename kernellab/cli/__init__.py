@@ -39,7 +39,10 @@ class LanguageName(StrEnum):
 
 
 Device = Annotated[
-    DeviceName, typer.Option("--device", help="Where to run; auto is the GPU if there is one.")
+    DeviceName,
+    typer.Option(
+        "--device", help="Where; auto is the GPU if there is one, and the emulator for what is counted (run)."
+    ),
 ]
 Language = Annotated[LanguageName, typer.Option("--language", help="CUDA C, its Numba twin, or both.")]
 Json = Annotated[

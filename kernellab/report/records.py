@@ -9,7 +9,7 @@ from rich.text import Text
 
 from kernellab.report.numbers import language_name
 from kernellab.report.source import source_tables
-from kernellab.report.table import Column, Table, readings_tables
+from kernellab.report.table import EXACT, Column, Table, readings_tables
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from kernellab.record import Record
 
 MIX_ROWS = 12
-LABEL = "accesses and branches counted on SASS, instructions and lanes on PTX"
 
 
 def record_tables(records: Sequence[Record], width: int = 120) -> tuple[Table, ...]:
@@ -42,7 +41,7 @@ def _value(record: Record, name: str) -> float:
 def label_of(record: Record) -> str:
     """Return how a record's lines were counted."""
     notes = {reading.note for reading in record.readings if reading.source == "counted"}
-    return "approximate: counted on PTX" if "approximate" in notes else LABEL
+    return "approximate: counted on PTX" if "approximate" in notes else EXACT
 
 
 def _ran_table(records: Sequence[Record]) -> Table:

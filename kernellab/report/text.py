@@ -17,7 +17,7 @@ from rich.text import Text
 from kernellab.report.numbers import language_name, plain
 from kernellab.report.pictures import ASCII, UNICODE, draw
 from kernellab.report.source import source_tables
-from kernellab.report.table import Table, outcome_table, panel_table, totals_table
+from kernellab.report.table import EXACT, Table, outcome_table, panel_table, totals_table
 
 if TYPE_CHECKING:
     from kernellab.experiments.experiment import Result
@@ -181,7 +181,7 @@ def print_trace(target: Console, trace: Trace) -> None:
 def trace_label(trace: Trace) -> str:
     """Return how a trace was counted."""
     if trace.source == "SASS":
-        return "accesses and branches counted on SASS, instructions and lanes on PTX"
+        return EXACT
     return f"approximate: counted on PTX, {plain(100 * trace.mapped, 0)} % decided by SASS"
 
 
