@@ -346,6 +346,17 @@ def test_doctor_fits_one_screen_and_says_what_is_missing(
     assert {"Python", "NumPy", "NVRTC", "nvdisasm", "numba-cuda", "nvcc", "GPU", "cache"} <= names
 
 
+def test_doctor_tries_to_write_in_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path / "file" / "below"))
+    result = cli("doctor", columns=200)
+    assert "cannot be written (Not a directory); set KERNELLAB_CACHE_DIR" in result.stdout
+    monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path / "new"))
+    result = cli("doctor", columns=200)
+    assert f"{tmp_path / 'new'} (writable)" in result.stdout
+    assert "set KERNELLAB_CACHE_DIR" not in result.stdout
+
+
 def test_doctor_without_nvrtc_exits_3(monkeypatch: pytest.MonkeyPatch) -> None:
     from kernellab.cli import doctor_command
     from kernellab.compile import Part

@@ -88,7 +88,7 @@ def load_array(path: str) -> npt.NDArray[Any]:
     try:
         loaded = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+        reason = getattr(error, "strerror", None) or "it does not hold one plain array"
         raise SpecError(
             f"{path}: it is no .npy file that can be read: {reason}; write one with numpy.save"
         ) from error

@@ -6,7 +6,9 @@ import json
 import os
 import platform
 import sys
+import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from kernellab.compile import Part
@@ -30,11 +32,27 @@ def parts() -> Iterator[Part]:
     )
     yield Part("system", f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores", "", _system())
     yield Part("NumPy", metadata.version("numpy"), "arrays and references")
-    yield from survey()
+    for part in survey():
+        yield with_probe(part) if part.name == "cache" else part
     try:
         yield Part("GPU", device("gpu").name, "timing and hardware counters (optional)")
     except UnavailableError as error:
         yield Part("GPU", None, "timing and hardware counters (optional)", str(error))
+
+
+def with_probe(part: Part) -> Part:
+    """Return the cache's part, having tried to write there: permissions alone do not tell."""
+    folder = Path(part.value or "")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        remedy = (
+            f"{folder} cannot be written ({error.strerror}); set KERNELLAB_CACHE_DIR to a writable directory"
+        )
+        return replace(part, remedy=remedy)
+    return replace(part, value=f"{folder} (writable)", remedy="")
 
 
 def _system() -> str:

@@ -79,8 +79,8 @@ def split_target(target: str) -> tuple[Path, str]:
     name, _, entry = target.partition("::")
     path = Path(name)
     if not path.is_file():
-        what = "a folder" if path.is_dir() else "no such file"
-        raise SpecError(f"{name}: there is {what}; write FILE::ENTRY, as in mine.cu::my_kernel")
+        what = "it is a folder" if path.is_dir() else "there is no such file"
+        raise SpecError(f"{name}: {what}; write FILE::ENTRY, as in mine.cu::my_kernel")
     return path, entry
 
 
