@@ -310,6 +310,11 @@ class _Parser:
         return self.tokens[self.position].text if self.position < len(self.tokens) else ""
 
     @property
+    def following(self) -> str:
+        position = self.position + 1
+        return self.tokens[position].text if position < len(self.tokens) else ""
+
+    @property
     def line(self) -> int:
         return self.tokens[min(self.position, len(self.tokens) - 1)].line if self.tokens else 0
 
@@ -317,8 +322,8 @@ class _Parser:
         text = self.head
         if not text or (expected is not None and text != expected):
             raise UnsupportedPTXError(
-                f"PTX line {self.line}: expected {expected!r}, found {text or 'the end of the text'!r}; "
-                "is this the whole of a PTX file?"
+                f"PTX line {self.line}: found {repr(text) if text else 'the end of the text'} where "
+                f"{repr(expected) if expected else 'more'} was expected; is this a whole PTX file?"
             )
         self.position += 1
         return text
@@ -566,7 +571,7 @@ class _Body:
                 parser.take()
             elif word.startswith("."):
                 parser.skip_statement()
-            elif parser.tokens[parser.position + 1].text == ":":
+            elif parser.following == ":":
                 self.label()
             else:
                 self.instruction()
