@@ -84,7 +84,7 @@ def check_array(kernel: Kernel, operand: Operand, array: Any, sizes: dict[str, i
     if len(spec.shape) != axes:
         raise SpecError(f"{who} has shape {spec.shape}, it must be {wanted}, {axes}-dimensional; reshape it")
     for name, length in zip(operand.shape, spec.shape, strict=True):
-        expected = kernel.constants.get(name, sizes.get(name))
+        expected = int(name) if name.isdigit() else kernel.constants.get(name, sizes.get(name))
         if expected is None:
             sizes[name] = int(length)
         elif expected != length:

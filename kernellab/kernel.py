@@ -125,16 +125,16 @@ class Kernel:
         Reach the ``.cu`` as ``-DNAME=value`` and the twin as arguments of its factory.
     elements : tuple of str
         Which of `ELEMENTS` the operands of dtype ``"element"`` may hold; the first is the default. The choice
-        stands in ``constants["ELEMENT"]``: the ``.cu`` includes ``element.cuh`` for its ``element_t``, and the
-        factory gets ``element="float16"``. Twins see 16-bit elements as uint16, see ``catalog/elements.py``.
+        stands in ``constants["ELEMENT"]``: the ``.cu`` includes ``element.cuh`` for its ``element_t``, and
+        the factory gets ``element="float16"``. Twins see 16-bit elements as uint16: ``catalog/elements.py``.
     stages : tuple of Stage
         The launches of a rung that takes several, in order. ``arguments`` then names what all of them take
         from the caller, and ``geometry`` is that of the stage that does the bulk of the work.
     temporaries : tuple of Operand
         Arrays of role ``"scratch"``, whose axes are sizes, constants or `derived`.
     derived : mapping of str to callable
-        Further sizes, ``f(at) -> int``, each with those before it in ``at``: for grids, the shapes of temporaries
-        and ``long long`` arguments.
+        Further sizes, ``f(at) -> int``, each with those before it in ``at``: for grids, the shapes of
+        temporaries and ``long long`` arguments.
     stage : str
         The stage's name, for the kernels in `parts`.
     requires : tuple of str
@@ -288,7 +288,7 @@ class Kernel:
             raise SpecError(f"{self.id}: it has no Numba twin: {self.twin}")
         constants: dict[str, Any] = dict(self.constants)
         if self.elements:
-            constants = {**constants, "element": ELEMENTS[constants.pop("ELEMENT")]}
+            constants["element"] = ELEMENTS[constants.pop("ELEMENT")]
         return self.twin(**constants)
 
     def twin_types(self) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ class Launch:
         buffers : mapping of str to array
             Inputs, outputs and temporaries by name.
         language : {"cuda-c", "numba"}
-            CUDA C also takes the sizes; the twin reads them from the shapes, and sees 16-bit elements as uint16.
+            CUDA C also takes the sizes; the twin reads them from shapes, and sees 16-bit elements as uint16.
 
         Returns
         -------
@@ -254,7 +254,8 @@ def _output_specs(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, ArraySp
 
 
 def _spec(operand: Operand, known: Mapping[str, int]) -> ArraySpec:
-    return ArraySpec(tuple(int(known[name]) for name in operand.shape), operand.numpy_dtype)
+    shape = tuple(int(name if name.isdigit() else known[name]) for name in operand.shape)
+    return ArraySpec(shape, operand.numpy_dtype)
 
 
 def _known(

@@ -74,7 +74,7 @@ class Operand:
         ``elements``, the same for all such operands of a call.
     shape : tuple of str
         One name an axis. A lower-case name is a size, found from the arrays given and equal wherever it
-        stands; a capital name is a constant of the kernel (``"MEMBERS"``).
+        stands; a capital name is a constant of the kernel (``"MEMBERS"``); digits are a length (``"1"``).
     role : {"in", "out", "inout", "scratch"}
         An ``"out"`` is allocated and poisoned by whoever runs; an ``"inout"`` is copied afresh for each run;
         a ``"scratch"`` belongs to one kernel (``Kernel.temporaries``) and is allocated by whoever runs.

@@ -30,8 +30,8 @@ def test_inputs_are_what_the_operands_say(problem):
         arrays = problem.inputs(case)
         assert set(arrays) == {operand.name for operand in problem.operands if operand.is_input}
         for name, array in arrays.items():
-            operand = problem.operand(name)
-            assert array.dtype == np.dtype(operand.dtype)
+            operand = problem.operand(name).at(case.element)
+            assert array.dtype == operand.numpy_dtype
             assert array.ndim == len(operand.shape)
             assert array.flags.c_contiguous
 

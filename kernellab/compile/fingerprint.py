@@ -62,6 +62,9 @@ def _describe(value: Any, seen: dict[int, int]) -> Iterator[str | bytes]:
         yield f"jit {sorted(options.items(), key=str)!r}"
         yield from _describe(tuple(map(str, value.targetoptions.get("link") or ())), seen)
         yield from _describe(value.py_func, seen)
+    elif isinstance(getattr(value, "_defn", None), types.FunctionType):
+        yield f"intrinsic {value!r}"
+        yield from _describe(value._defn, seen)
     elif isinstance(value, (tuple, list, set, frozenset, dict, slice)):
         yield from _describe_container(value, seen)
     elif isinstance(value, np.ndarray):

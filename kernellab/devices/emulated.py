@@ -215,8 +215,8 @@ def compile_kernels(kernels: Sequence[Kernel], language: Language, arch: str) ->
     Returns
     -------
     tuple of Binary
-        One for each of `compiled_parts`: the stages of a kernel stand in one ``.cu`` file, and are functions of
-        their own in Numba, where the kernel itself has the binary of its first stage.
+        One for each of `compiled_parts`: the stages of a kernel stand in one ``.cu`` file, and are functions
+        of their own in Numba, where the kernel itself has the binary of its first stage.
     """
     from kernellab.compile.cuda_units import CudaUnit, compile_cuda_many
     from kernellab.compile.numba_kernels import NumbaJob, compile_numba_many

@@ -7,6 +7,11 @@ from kernellab.trace import run_binary
 from kernellab.verify import poisoned
 
 
+def cases_of(rung):
+    """Return the problem's cases for which the rung is made."""
+    return [case for case in rung.problem.cases if case.element in (rung.elements or ("float32",))]
+
+
 def plan_of(rung, case):
     taken = {parameter.name for parameter in rung.parameters}
     parameters = {name: value for name, value in case.parameters.items() if name in taken}
@@ -14,15 +19,18 @@ def plan_of(rung, case):
 
 
 def run(plan, binary, language, **options):
-    """Run a plan; return its outputs and its traces."""
-    outputs = {name: poisoned(spec.shape, spec.dtype) for name, spec in plan.outputs.items()}
+    """Run a plan; return its outputs and its traces. `binary` may be a function of the kernel launched."""
+    specs = {**plan.outputs, **plan.temporaries}
+    buffers = {name: poisoned(spec.shape, spec.dtype) for name, spec in specs.items()}
     for name in plan.zeroed:
-        outputs[name][...] = 0
-    buffers = {**plan.fresh_inputs(), **outputs}
-    traces = [
-        run_binary(
-            binary,
-            binary.names[step.kernel.entry],
+        buffers[name][...] = 0
+    buffers |= plan.fresh_inputs()
+    traces = []
+    for step in plan.steps:
+        made = binary(step.kernel) if callable(binary) else binary
+        trace = run_binary(
+            made,
+            made.names[step.kernel.entry],
             step.grid,
             step.block,
             step.values(buffers, language),
@@ -30,6 +38,5 @@ def run(plan, binary, language, **options):
             shared_mem=step.shared_mem,
             **options,
         )
-        for step in plan.steps
-    ]
-    return outputs, traces
+        traces.append(trace)
+    return {name: buffers[name] for name in plan.outputs}, traces

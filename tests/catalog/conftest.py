@@ -1,4 +1,4 @@
-"""Every problem of the catalogue compiled once for each language."""
+"""Every problem of the catalogue compiled once for each language, for all its elements together."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from functools import cache
 import pytest
 
 from kernellab import catalog
-from kernellab.compile import CudaUnit, NumbaJob, compile_cuda_many, compile_numba_many
+from kernellab.devices.emulated import compile_kernels, compiled_parts
 
 
 @cache
 def binaries(problem, language):
-    rungs = catalog.kernels(problem)
-    if language == "cuda-c":
-        units = [CudaUnit(rung.text(), str(rung.path), rung.constants) for rung in rungs]
-        made = compile_cuda_many(units)
-    else:
-        jobs = [NumbaJob(rung.twin_function, rung.twin_types(), rung.entry) for rung in rungs]
-        made = compile_numba_many(jobs)
-    return dict(zip([rung.id for rung in rungs], made, strict=True))
+    rungs = [rung for rung in catalog.kernels(problem) if language == "cuda-c" or rung.has_twin]
+    kernels = [
+        rung.with_element(element) if element else rung
+        for rung in rungs
+        for element in rung.elements or ("",)
+    ]
+    made = compile_kernels(kernels, language, "sm_90")
+    parts = compiled_parts(kernels)
+    return {(part.entry, part.element): binary for part, binary in zip(parts, made, strict=True)}
 
 
 @pytest.fixture
 def binary_of():
     """Return the function (kernel, language) -> Binary."""
-    return lambda rung, language: binaries(rung.problem.name, language)[rung.id]
+    return lambda rung, language: binaries(rung.problem.name, language)[rung.entry, rung.element]

@@ -73,3 +73,10 @@ def test_another_process_finds_the_same_print():
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == fingerprint(make())
+
+
+def test_intrinsics_differ_by_what_they_capture():
+    from kernellab.catalog.elements import conversions
+
+    prints = {fingerprint(conversions(element)) for element in ("float32", "float16", "bfloat16")}
+    assert len(prints) == 3
