@@ -1,0 +1,436 @@
+"""What ``cuda_benchmark`` does: verify, then time on the device, or count on the emulator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kernellab import workload
+from kernellab.devices import device as find_device
+from kernellab.errors import ExecutionError, SpecError
+from kernellab.instruments import trace as counts
+from kernellab.instruments.clock import MODES, Mode, Rule, Timing
+from kernellab.kernel import LANGUAGES, Kernel, Language
+from kernellab.measurement import Job, judge, prepare, source_hash
+from kernellab.record import plain
+
+if TYPE_CHECKING:
+    from kernellab.devices.program import Device, Run
+    from kernellab.instruments.clock import Stopwatch
+    from kernellab.trace import Trace
+
+FIXTURE = "cuda_benchmark"
+SUMMARY = ("global_load_sectors", "global_store_sectors", "shared_load_bank_conflicts", "divergent_branches")
+
+
+@dataclass
+class Settings:
+    """How to measure; the keywords of the marker ``cuda_benchmark``.
+
+    Attributes
+    ----------
+    mode : {"cold", "hot"}
+        Whether the L2 is evicted before every sample.
+    nbytes, flops : int
+        Of one call, for a callable; a kernel of the catalogue knows its own.
+    language : {"cuda-c", "numba"}
+        For kernels of the catalogue.
+    device : {"auto", "gpu", "emulator"}, optional
+        In place of the fixture ``cuda_device``.
+    rule : Rule
+        When there are samples enough.
+    """
+
+    mode: Mode = "cold"
+    nbytes: int = 0
+    flops: int = 0
+    language: Language = "cuda-c"
+    device: str | None = None
+    rule: Rule = field(default_factory=Rule)
+
+
+def settings_of(node: Any, config: Any) -> Settings:
+    """Return the settings of a test: those of its marker, and pytest-benchmark's own options.
+
+    Raises
+    ------
+    SpecError
+        For a keyword that the marker does not have.
+    """
+    rule = Rule(budget=float(config.getoption("benchmark_max_time", 1.0)))
+    rule = replace(rule, minimum=max(rule.minimum, int(config.getoption("benchmark_min_rounds", 5))))
+    settings = Settings(rule=rule)
+    marker = node.get_closest_marker(FIXTURE)
+    given = dict(marker.kwargs) if marker is not None else {}
+    ruled = {name: given.pop(name) for name in ("precision", "minimum", "maximum", "budget") if name in given}
+    for name, value in given.items():
+        if not hasattr(settings, name) or name == "rule":
+            known = "mode, nbytes, flops, language, device, precision, minimum, maximum, budget"
+            raise SpecError(f"cuda_benchmark: the marker has no keyword {name!r}; it takes {known}")
+        setattr(settings, name, value)
+    settings.rule = replace(rule, **ruled)
+    return settings
+
+
+class CudaBenchmark:
+    """The fixture's value: call it once in a test, like pytest-benchmark's ``benchmark``.
+
+    Attributes
+    ----------
+    mode, nbytes, flops, language, rule
+        As in `Settings`; may be assigned before the call.
+    extra_info : dict
+        Goes into the JSON; kernellab adds device, mode, calls, bytes, rates and counts.
+    timing : Timing or None
+        The device's samples; None where nothing was timed.
+    calls : int
+        How often the function, or the kernel's plan, was really run.
+    is_counted_only : bool
+        There was no GPU: counts, and no time.
+    """
+
+    def __init__(
+        self,
+        benchmark: Any,
+        clock: Any,
+        device: Device,
+        find_stopwatch: Callable[[], Stopwatch],
+        settings: Settings,
+        note: Callable[[str], object] = lambda text: None,
+    ) -> None:
+        self.benchmark = benchmark
+        self.extra_info: dict[str, Any] = benchmark.extra_info
+        self.device = device
+        self.mode: Mode = settings.mode
+        self.nbytes, self.flops = settings.nbytes, settings.flops
+        self.language: Language = settings.language
+        self.rule = settings.rule
+        self.timing: Timing | None = None
+        self.calls = 0
+        self.is_counted_only = False
+        self._clock = clock
+        self._find_stopwatch = find_stopwatch
+        self._note = note
+        self._job: Job | None = None
+        self._traces: tuple[Trace, ...] = ()
+        self._is_used = False
+
+    @property
+    def stats(self) -> Any:
+        """pytest-benchmark's statistics of the device's samples; None where nothing was timed."""
+        return self.benchmark.stats
+
+    # -- counts
+    @property
+    def traces(self) -> tuple[Trace, ...]:
+        """What the emulator counted, one trace a launch; after a timed run counted when first asked for.
+
+        Raises
+        ------
+        SpecError
+            Before the call, or for a callable, which the emulator cannot see into.
+        """
+        if not self._traces:
+            if self._job is None:
+                raise SpecError(
+                    "cuda_benchmark: there is no trace of a callable; benchmark a kernel of the catalogue, "
+                    "or trace your own with the fixture cuda_trace"
+                )
+            self._traces = _counted(self._job, self.language)
+            self.extra_info["counts"] = plain(dict(counts.totals(self._traces)))
+        return self._traces
+
+    @property
+    def trace(self) -> Trace:
+        """The trace of a kernel with one launch: ``trace.line(42).bank_conflicts``, ``trace.totals``.
+
+        Raises
+        ------
+        SpecError
+            If there are several; `traces` holds them.
+        """
+        found = self.traces
+        if len(found) != 1:
+            raise SpecError(f"cuda_benchmark: there are {len(found)} traces, `trace` is one; take traces[i]")
+        return found[0]
+
+    # -- calls
+    def __call__(self, function: str | Kernel | Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Measure a kernel or a callable until the median is known.
+
+        Parameters
+        ----------
+        function : str, Kernel or callable
+            The id of a kernel, which is verified before and after; or a callable that queues work on CuPy's
+            current stream and does not wait for it.
+        *args, **kwargs
+            The kernel's arrays and parameters (``case="..."`` in place of arrays); or the callable's own.
+
+        Returns
+        -------
+        object
+            The kernel's outputs as NumPy arrays; or what the callable returned last.
+
+        Raises
+        ------
+        MismatchError
+            If a kernel's answer is wrong, before or after the timed loop.
+        SpecError
+            For a second call in one test, or a mode that does not exist.
+        """
+        self._begin()
+        if isinstance(function, str | Kernel):
+            return self._kernel(function, args, kwargs)
+        stopwatch = self._stopwatch(function)
+        work = workload.CallWorkload(
+            _name(function), lambda: function(*args, **kwargs), self.nbytes, self.flops
+        )
+        if not self.is_enabled:
+            return self._once(work, stopwatch)
+        timing = workload.time_workloads(stopwatch, (work,), mode=self.mode, rule=self.rule)[work.name]
+        self.calls = work.calls
+        self._tell(timing, work.name, work.nbytes, work.flops, stopwatch)
+        return work.result
+
+    def pedantic(
+        self,
+        target: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        setup: Callable[[], Any] | None = None,
+        teardown: Callable[..., Any] | None = None,
+        rounds: int = 15,
+        warmup_rounds: int = 1,
+        iterations: int = 1,
+    ) -> Any:
+        """Time exactly `rounds` calls after exactly `warmup_rounds`, as pytest-benchmark's ``pedantic``.
+
+        Parameters
+        ----------
+        target : callable
+            Queues work on CuPy's current stream.
+        args, kwargs
+            Its arguments, unless `setup` returns them.
+        setup : callable, optional
+            Called before every round, not timed; may return ``(args, kwargs)``. It may wait for the device.
+        teardown : callable, optional
+            Called with the same arguments after every round, not timed.
+        rounds, warmup_rounds : int
+            Nothing else calls `target`.
+        iterations : int
+            Must be 1: every sample is one call.
+
+        Returns
+        -------
+        object
+            What the last call returned.
+
+        Raises
+        ------
+        SpecError
+            For other iterations, fewer than one round, or arguments given twice.
+        """
+        self._begin()
+        if iterations != 1 or rounds < 1 or warmup_rounds < 0:
+            raise SpecError(
+                f"cuda_benchmark: rounds is {rounds}, warmup_rounds {warmup_rounds} and iterations "
+                f"{iterations}; they must be at least 1, at least 0, and 1; correct them"
+            )
+        stopwatch = self._stopwatch(target)
+
+        def arguments() -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+            given = setup() if setup is not None else None
+            if given is None:
+                return tuple(args), kwargs or {}
+            if args or kwargs:
+                raise SpecError("cuda_benchmark: setup returns arguments and args are given; leave one out")
+            return tuple(given[0]), given[1]
+
+        count = rounds + warmup_rounds if self.is_enabled else 1
+        timing, result = workload.time_rounds(
+            stopwatch, target, arguments, rounds=count, mode=self.mode, finish=teardown
+        )
+        self.calls = count
+        if self.is_enabled:
+            kept = replace(timing, samples=timing.samples[warmup_rounds:])
+            self._tell(kept, _name(target), self.nbytes, self.flops, stopwatch)
+        else:
+            leave_out(self.benchmark)
+        return result
+
+    # -- inside
+    @property
+    def is_enabled(self) -> bool:
+        """Whether pytest-benchmark measures: not under --benchmark-disable, nor under xdist."""
+        return not self.benchmark.disabled
+
+    def _begin(self) -> None:
+        if self._is_used:
+            raise SpecError("cuda_benchmark: it was called before, a test calls it once; write another")
+        self._is_used = True
+        if self.mode not in MODES[:2]:
+            raise SpecError(f"cuda_benchmark: mode is {self.mode!r}, it must be cold or hot; correct it")
+        if self.language not in LANGUAGES:
+            known = " or ".join(map(repr, LANGUAGES))
+            raise SpecError(f"cuda_benchmark: language is {self.language!r}, it must be {known}; correct it")
+
+    def _stopwatch(self, function: Callable[..., Any]) -> Stopwatch:
+        if self.device.name == "emulator":
+            pytest.skip(
+                f"cuda_benchmark: there is no GPU here to time {_name(function)} on; "
+                "a kernel of the catalogue would be counted on the emulator"
+            )
+        return self._find_stopwatch()
+
+    def _once(self, work: workload.CallWorkload, stopwatch: Stopwatch) -> Any:
+        result = work.run()
+        stopwatch.wait()
+        self.calls = work.calls
+        leave_out(self.benchmark)
+        return result
+
+    def _kernel(self, kernel: str | Kernel, arrays: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        case = keywords.pop("case", None)
+        job = prepare(kernel, arrays, device=self.device, case=case, parameters=keywords)
+        plan = job.plan
+        program = self.device.build(plan.kernel, self.language)
+        run = self.device.run(program, plan)
+        self.calls = 1
+        judge(plan, run).require()
+        self._job = job
+        cost = plan.cost()
+        self.nbytes, self.flops = cost.nbytes, cost.flops
+        launch = plan.steps[0] if plan.steps else None
+        self.extra_info |= {
+            "kernel": plan.kernel.id, "language": self.language, "arch": program.arch,
+            "sizes": dict(plan.sizes), "source_hash": source_hash(plan.kernel, self.language),
+            "grid": list(launch.grid) if launch else [], "block": list(launch.block) if launch else [],
+            "device": str(self.device.describe()["device"]), "nbytes": self.nbytes, "flops": self.flops,
+        }  # fmt: skip
+        if self.device.name == "emulator":
+            self._count_only(run)
+        elif not self.is_enabled:
+            leave_out(self.benchmark)
+        else:
+            self._time_plan(job, program)
+        results = tuple(run.outputs.values())
+        return results[0] if len(results) == 1 else results
+
+    def _time_plan(self, job: Job, program: Any) -> None:
+        work = workload.PlanWorkload(self.device, program, job.plan)  # type: ignore[arg-type]
+        stopwatch = self._find_stopwatch()
+        timing = workload.time_workloads(stopwatch, (work,), mode=self.mode, rule=self.rule)[work.name]
+        self.calls += work.runs
+        self._tell(timing, job.plan.kernel.id, work.nbytes, work.flops, stopwatch)
+
+    def _count_only(self, run: Run) -> None:
+        self.is_counted_only = True
+        self._traces = run.traces
+        totals = dict(counts.totals(run.traces)) if run.traces else {}
+        self.extra_info |= {"mode": "counted only", "counts": plain(totals)}
+        leave_out(self.benchmark)
+        self._note(summary(totals))
+
+    def _tell(self, timing: Timing, name: str, nbytes: int, flops: int, stopwatch: Stopwatch) -> None:
+        """Hand the samples to pytest-benchmark, and what follows from them to extra_info."""
+        self.timing = timing
+        seconds = timing.seconds
+        low, high = timing.interval
+        self.extra_info |= {
+            "device": str(self.device.describe()["device"]), "mode": timing.mode, "calls": self.calls,
+            "median_seconds": seconds, "median_interval": [low, high], "is_throttled": timing.is_throttled,
+            "clock_hz": min(timing.clock_hz, default=math.nan),
+        }  # fmt: skip
+        if flops and seconds:
+            self.extra_info["flops_per_second"] = flops / seconds
+        if nbytes and seconds:
+            self._compare_with_copy(name, nbytes, seconds, stopwatch)
+        self._clock.load(timing.samples)
+        self.benchmark.pedantic(self._clock.advance, rounds=len(timing.samples), iterations=1)
+
+    def _compare_with_copy(self, name: str, nbytes: int, seconds: float, stopwatch: Stopwatch) -> None:
+        copy = workload.copy_workload(self.device, nbytes)  # type: ignore[arg-type]
+        timed = workload.time_workloads(stopwatch, (copy,), mode=self.mode, rule=self.rule)[copy.name]
+        fraction = (nbytes / seconds) / (copy.nbytes / timed.seconds) if timed.seconds else math.nan
+        workload.check_speed(name, fraction, nbytes, self.mode, int(getattr(stopwatch, "l2_bytes", 0)))
+        self.extra_info |= {
+            "nbytes": nbytes, "bytes_per_second": nbytes / seconds, "fraction_of_copy": fraction,
+        }  # fmt: skip
+
+    def finish(self) -> None:
+        """Turn what stands in extra_info into plain values: no NaN, no infinity, no NumPy scalar.
+
+        A test that failed before it had samples has used the fixture, and pytest-benchmark is told so.
+        """
+        if self._is_used and self.benchmark.stats is None and self.is_enabled:
+            leave_out(self.benchmark)
+        for key, value in list(self.extra_info.items()):
+            self.extra_info[key] = plain(_python(value))
+
+
+def leave_out(benchmark: Any) -> None:
+    """Let pytest-benchmark know that its fixture was used, and that there are no samples to keep."""
+    benchmark.disabled = True
+    benchmark.pedantic(lambda: None)
+
+
+def count(kernel: Any, *args: Any, language: Language = "cuda-c", **kwargs: Any) -> Trace:
+    """Run a kernel on the emulator: one of the catalogue, verified, or anybody's as `kernellab.trace`.
+
+    Raises
+    ------
+    MismatchError
+        If a kernel of the catalogue gives a wrong answer.
+    SpecError
+        If it has several launches.
+    """
+    from kernellab import catalog
+    from kernellab.trace import trace
+
+    is_listed = isinstance(kernel, str) and kernel.partition("/")[0] in catalog.PROBLEMS
+    if not is_listed and not isinstance(kernel, Kernel):
+        return trace(kernel, *args, **kwargs)
+    place = find_device("emulator")
+    case = kwargs.pop("case", None)
+    found = _counted(prepare(kernel, args, device=place, case=case, parameters=kwargs), language)
+    if len(found) != 1:
+        raise SpecError(f"cuda_trace: {kernel} has {len(found)} launches, it must have one; trace each alone")
+    return found[0]
+
+
+def _counted(job: Job, language: Language) -> tuple[Trace, ...]:
+    place = find_device("emulator")
+    run = place.run(place.build(job.plan.kernel, language), job.plan)
+    judge(job.plan, run).require()
+    if not run.traces:
+        raise ExecutionError(f"{job.plan.kernel.id}: there is nothing to do, so nothing was counted")
+    return run.traces
+
+
+def summary(totals: Mapping[str, float]) -> str:
+    """Return a run's counts in one line.
+
+    Examples
+    --------
+    >>> summary({"warp_instructions": 8, "global_load_sectors": 4, "shared_load_bank_conflicts": 0})
+    'global_load_sectors 4, shared_load_bank_conflicts 0'
+    """
+    found = (f"{name} {int(totals[name])}" for name in SUMMARY if name in totals)
+    return ", ".join(found) or "nothing was launched"
+
+
+def _name(function: Any) -> str:
+    return str(getattr(function, "__qualname__", None) or getattr(function, "name", None) or repr(function))
+
+
+def _python(value: Any) -> Any:
+    """Return NumPy scalars and arrays as Python's own."""
+    if isinstance(value, Mapping):
+        return {key: _python(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_python(item) for item in value]
+    return value.tolist() if hasattr(value, "tolist") else value

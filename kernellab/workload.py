@@ -1,0 +1,362 @@
+"""Workload: something to be timed, a kernel's plan or anybody's callable, with a check of what it wrote.
+
+Nothing is timed before its answer is right, and the answer is looked at again after the timed loop: outputs
+are poisoned in between, so that a loop which wrote nothing is seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from kernellab.devices.program import Run
+from kernellab.errors import ExecutionError, SpecError
+from kernellab.instruments.clock import Call, Mode, Rule, Stopwatch, Timing, time_calls
+from kernellab.measurement import judge
+from kernellab.verify import poison_byte
+
+if TYPE_CHECKING:
+    from kernellab.devices.gpu import GpuDevice
+    from kernellab.devices.program import Program
+    from kernellab.plan import Plan
+    from kernellab.verify import Verdict
+
+DEFAULT_RULE = Rule()
+TOO_FAST = 1.05
+"""Times the speed of a copy of as many bytes, above which a cold figure is an error and no result."""
+
+
+class Workload(Protocol):
+    """What can be timed beside other workloads.
+
+    Attributes
+    ----------
+    name : str
+        Unique among those timed together.
+    nbytes, flops : int
+        Compulsory traffic and operations; 0 where unknown.
+    before : callable or None
+        Queued before every run and not timed.
+    """
+
+    name: str
+    nbytes: int
+    flops: int
+    before: Call | None
+
+    def run(self) -> object:
+        """Queue the work once."""
+
+    def poison(self) -> None:
+        """Make what was written before unreadable."""
+
+    def verify(self) -> Verdict | None:
+        """Judge what the last run wrote; None where nothing is known of the answer."""
+
+
+class PlanWorkload:
+    """A plan on its device, inputs and outputs in device memory.
+
+    Parameters
+    ----------
+    device : GpuDevice
+    program : Program
+        Holds the plan's kernels.
+    plan : Plan
+    name : str, optional
+        By default the kernel's id and language.
+
+    Attributes
+    ----------
+    runs : int
+        How often the plan was queued.
+    """
+
+    def __init__(self, device: GpuDevice, program: Program, plan: Plan, name: str = "") -> None:
+        self.device = device
+        self.plan = plan
+        self.name = name or f"{plan.kernel.id} {program.language}"
+        self.runs = 0
+        cost = plan.cost()
+        self.nbytes, self.flops = cost.nbytes, cost.flops
+        self.buffers = {
+            key: device.on_device(array, copy=key in plan.in_place) for key, array in plan.inputs.items()
+        }
+        specs = {**plan.outputs, **plan.temporaries}
+        self.buffers |= {key: device.empty(spec) for key, spec in specs.items() if key not in self.buffers}
+        self._pristine = {key: device.on_device(plan.inputs[key]) for key in plan.in_place}
+        self._calls = device.calls(program, plan, self.buffers)
+        self._accepted: dict[str, Any] = {}
+        self._verdict: Verdict | None = None
+        self.before: Call | None = self._restore if plan.in_place or plan.zeroed else None
+
+    def _restore(self) -> None:
+        for key, array in self._pristine.items():
+            self.buffers[key][...] = array
+        for key in self.plan.zeroed:
+            self.buffers[key].fill(0)
+
+    def run(self) -> None:
+        """Queue every launch of the plan."""
+        self.runs += 1
+        for call in self._calls:
+            call()
+
+    def poison(self) -> None:
+        """Fill the outputs with poison; those that are inputs too get their contents back before each run."""
+        for key, spec in self.plan.outputs.items():
+            if spec.size and key not in self.plan.in_place:
+                self.buffers[key].reshape(-1).view(np.uint8).fill(poison_byte(spec.dtype))
+
+    def verify(self) -> Verdict:
+        """Judge what the last run wrote, against NumPy's answer.
+
+        The second time, outputs that still hold the bits found right before are not copied to the host.
+        """
+        if self._verdict is not None and self._accepted and self._has_accepted_bits():
+            return self._verdict
+        host = {key: self.device.cupy.asnumpy(self.buffers[key]) for key in self.plan.outputs}
+        verdict = judge(self.plan, Run(host))
+        if verdict.is_right:
+            self._verdict = verdict
+            self._accepted = {key: self.buffers[key].copy() for key in self.plan.outputs}
+        return verdict
+
+    def _has_accepted_bits(self) -> bool:
+        return all(
+            bool(self.device.cupy.array_equal(_bits(self.buffers[key]), _bits(kept)))
+            for key, kept in self._accepted.items()
+        )
+
+
+def _bits(array: Any) -> Any:
+    flat = array.reshape(-1)
+    return flat.view(f"u{flat.dtype.itemsize}") if flat.size else flat
+
+
+@dataclass
+class CallWorkload:
+    """Anybody's callable that queues work on CuPy's current stream.
+
+    Attributes
+    ----------
+    name : str
+    function : callable
+        Called without arguments.
+    nbytes, flops : int
+        0 where unknown.
+    check : callable, optional
+        ``check() -> Verdict``, of what the last call wrote.
+    spoil : callable, optional
+        Makes what was written before unreadable.
+    calls : int
+        How often it has been called.
+    result : object
+        What the last call returned.
+    """
+
+    name: str
+    function: Callable[[], object]
+    nbytes: int = 0
+    flops: int = 0
+    check: Callable[[], Verdict] | None = None
+    spoil: Callable[[], object] | None = None
+    before: Call | None = None
+    calls: int = 0
+    result: object = None
+
+    def run(self) -> object:
+        """Call it."""
+        self.calls += 1
+        self.result = self.function()
+        return self.result
+
+    def poison(self) -> None:
+        """Spoil what it wrote, if it is known how."""
+        if self.spoil is not None:
+            self.spoil()
+
+    def verify(self) -> Verdict | None:
+        """Judge what it wrote, if it is known how."""
+        return None if self.check is None else self.check()
+
+
+def require(workload: Workload, when: str) -> None:
+    """Refuse a workload whose answer is wrong.
+
+    Raises
+    ------
+    MismatchError
+        Says what is wrong, and whether it was before or after the timed loop.
+    """
+    from kernellab.errors import MismatchError
+
+    verdict = workload.verify()
+    if verdict is not None and not verdict.is_right:
+        raise MismatchError(f"{verdict.message} ({when} the timed loop); a wrong kernel has no speed")
+
+
+def time_workloads(
+    stopwatch: Stopwatch, workloads: Sequence[Workload], *, mode: Mode = "cold", rule: Rule = DEFAULT_RULE
+) -> dict[str, Timing]:
+    """Verify workloads, time them interleaved, and verify them again.
+
+    Parameters
+    ----------
+    stopwatch : Stopwatch
+    workloads : sequence of Workload
+        With names of their own.
+    mode : {"cold", "hot"}
+        In cold mode the L2 is evicted before every sample.
+    rule : Rule
+        When to stop.
+
+    Returns
+    -------
+    dict of str to Timing
+
+    Raises
+    ------
+    MismatchError
+        If an answer is wrong, before or after.
+    SpecError
+        For two workloads of one name.
+    """
+    names = [work.name for work in workloads]
+    if len(set(names)) < len(names):
+        raise SpecError(f"clock: two workloads share a name ({', '.join(names)}); name them apart")
+    for work in workloads:
+        work.poison()
+        if work.before is not None:
+            work.before()
+        work.run()
+        stopwatch.wait()
+        require(work, "before")
+        work.poison()
+    timings = time_calls(
+        stopwatch,
+        {work.name: (work.run,) for work in workloads},
+        mode=mode,
+        rule=rule,
+        before={work.name: work.before for work in workloads if work.before is not None},
+    )
+    for work in workloads:
+        require(work, "after")
+    return timings
+
+
+def time_rounds(
+    stopwatch: Stopwatch,
+    function: Callable[..., object],
+    prepare: Callable[[], tuple[tuple[Any, ...], Mapping[str, Any]]],
+    *,
+    rounds: int,
+    mode: Mode = "cold",
+    finish: Callable[..., object] | None = None,
+) -> tuple[Timing, object]:
+    """Time exactly so many calls, each with arguments of its own, one behind each gate.
+
+    Parameters
+    ----------
+    stopwatch : Stopwatch
+    function : callable
+        Queues the work.
+    prepare : callable
+        ``prepare() -> (arguments, keywords)``; called before each round and not timed. It may wait.
+    rounds : int
+        How many.
+    mode : {"cold", "hot"}
+    finish : callable, optional
+        Called with the same arguments after each round, not timed.
+
+    Returns
+    -------
+    tuple of Timing and object
+        And what the last call returned.
+
+    Raises
+    ------
+    ExecutionError
+        If the gate opened by itself: the function waits for the device.
+    """
+    samples: list[float] = []
+    clocks: list[float] = []
+    result: object = None
+    for _ in range(rounds):
+        arguments, keywords = prepare()
+        stopwatch.wait()
+        stopwatch.close_gate()
+        if mode == "cold":
+            stopwatch.evict()
+        start = stopwatch.mark()
+        result = function(*arguments, **keywords)
+        stop = stopwatch.mark()
+        has_held = stopwatch.open_gate()
+        stopwatch.wait()
+        if not has_held:
+            raise ExecutionError(
+                "clock: the gate opened by itself, so the work waits for the device; "
+                "take the synchronisation out of it"
+            )
+        samples.append(stopwatch.seconds(start, stop))
+        clock = stopwatch.clock_hz()
+        clocks += [] if clock is None else [clock]
+        if finish is not None:
+            finish(*arguments, **keywords)
+    highest = stopwatch.highest_clock_hz()
+    is_throttled = highest is not None and any(clock < 0.9 * highest for clock in clocks)
+    notes = ("throttled: the SM clock fell under 90 % of its highest",) if is_throttled else ()
+    return Timing(mode, tuple(samples), tuple(clocks), is_throttled, notes), result
+
+
+def copy_workload(device: GpuDevice, nbytes: int) -> PlanWorkload:
+    """Return a copy by ``copy/float4`` that moves `nbytes` in all, what speeds are compared with."""
+    from kernellab import catalog
+    from kernellab.plan import bind
+
+    kernel = catalog.kernel("copy/float4")
+    count = max(nbytes // 8 // 4 * 4, 4)
+    x = np.arange(count, dtype=np.uint32).view(np.float32)
+    plan = bind(kernel, {"x": x}, limits=device.limits)
+    return PlanWorkload(device, device.build(kernel), plan, f"copy of {nbytes} bytes")
+
+
+def check_speed(name: str, fraction_of_copy: float, nbytes: int, mode: Mode, l2_bytes: int) -> None:
+    """Refuse a cold speed that memory cannot give.
+
+    Raises
+    ------
+    ExecutionError
+        If more than four times the L2 moved over 5 % faster than a copy does.
+    """
+    if mode == "cold" and nbytes > 4 * l2_bytes and fraction_of_copy > TOO_FAST:
+        raise ExecutionError(
+            f"{name}: {nbytes} bytes went at {fraction_of_copy:.2f} times the speed of a copy, memory gives "
+            f"no more than {TOO_FAST}; correct nbytes, or see whether all the work is done"
+        )
+
+
+_STOPWATCHES: dict[tuple[int, int], Stopwatch] = {}
+
+
+def current_stopwatch() -> Stopwatch:
+    """Return the clock of CuPy's current device and stream, made once for each.
+
+    Raises
+    ------
+    UnavailableError
+        If there is no GPU.
+    """
+    from kernellab.devices.gpu import import_cupy
+    from kernellab.instruments.cuda_clock import CudaStopwatch
+
+    cupy = import_cupy()
+    key = (int(cupy.cuda.Device().id), int(cupy.cuda.get_current_stream().ptr))
+    if key not in _STOPWATCHES:
+        stopwatch = CudaStopwatch()
+        stopwatch.prepare()
+        _STOPWATCHES[key] = stopwatch
+    return _STOPWATCHES[key]
