@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kernellab import catalog
 from kernellab.arrays import spec_of
 from kernellab.checks import misalignment
+from kernellab.devices import cuda_arrays
 from kernellab.errors import ArgumentError, SpecError, UnavailableError
 from kernellab.kernel import Kernel
 from kernellab.problem import Array
 
-DLPACK_CPU = (1, 3)
+if TYPE_CHECKING:
+    from kernellab.devices.program import Device
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Intake:
 
     Attributes
     ----------
-    inputs : mapping of str to numpy.ndarray
+    inputs : mapping of str to numpy.ndarray or cupy.ndarray
         C-contiguous; aligned as the kernel needs them, unless it has a fallback for those that are not.
     notes : tuple of str
         What was copied, one sentence each.
@@ -54,7 +56,7 @@ def find_kernel(kernel: str | Kernel) -> Kernel:
     return catalog.kernel(kernel)
 
 
-def take_in(kernel: Kernel, arrays: Sequence[Any]) -> Intake:
+def take_in(kernel: Kernel, arrays: Sequence[Any], device: Device | None = None) -> Intake:
     """Prepare the caller's arrays.
 
     Parameters
@@ -64,6 +66,9 @@ def take_in(kernel: Kernel, arrays: Sequence[Any]) -> Intake:
     arrays : sequence of array
         One for each of ``kernel.inputs``, in that order: NumPy arrays, or objects with ``__dlpack__`` or
         ``__array__``. Views of any strides are copied.
+    device : Device, optional
+        Where they are to be used. The GPU also takes CuPy arrays and objects with
+        ``__cuda_array_interface__``, which stay where they are.
 
     Returns
     -------
@@ -84,7 +89,7 @@ def take_in(kernel: Kernel, arrays: Sequence[Any]) -> Intake:
     notes: list[str] = []
     for name, given in zip(names, arrays, strict=True):
         who = f"{kernel.id}: {name}"
-        array = as_numpy(given, who)
+        array = as_array(given, who, device)
         array, note = contiguous(array, who)
         notes.append(note)
         if kernel.fallback is None:
@@ -92,6 +97,19 @@ def take_in(kernel: Kernel, arrays: Sequence[Any]) -> Intake:
             notes.append(note)
         inputs[name] = array
     return Intake(inputs, tuple(note for note in notes if note))
+
+
+def as_array(given: Any, who: str, device: Device | None = None) -> Any:
+    """Return an array object as a NumPy array, or as a CuPy array if it lives on the GPU that is to use it.
+
+    Raises
+    ------
+    ArgumentError, UnavailableError
+        See `take_in`.
+    """
+    if device is not None and device.name == "gpu" and cuda_arrays.is_on_gpu(given):
+        return cuda_arrays.take(device.cupy, given, who)  # type: ignore[attr-defined]
+    return as_numpy(given, who)
 
 
 def as_numpy(given: Any, who: str) -> Array:
@@ -108,12 +126,11 @@ def as_numpy(given: Any, who: str) -> Array:
         return np.asarray(given)
     if given is None:
         raise ArgumentError(f"{who} is None, it must be an array; pass one")
-    if hasattr(given, "__cuda_array_interface__"):
-        # The place of arrays on the GPU.
-        raise _on_gpu(who)
+    if cuda_arrays.is_on_gpu(given):
+        raise UnavailableError(
+            f"{who} lives on a GPU, where the emulator cannot read it; copy it to the host, say with cupy.asnumpy"
+        )
     if hasattr(given, "__dlpack__") and hasattr(given, "__dlpack_device__"):
-        if given.__dlpack_device__()[0] not in DLPACK_CPU:
-            raise _on_gpu(who)
         return _exported(np.from_dlpack, given, who)
     if hasattr(given, "__array__"):
         return _exported(np.asarray, given, who)
@@ -130,30 +147,27 @@ def _exported(protocol: Callable[[Any], Array], given: Any, who: str) -> Array:
         raise ArgumentError(f"{who} is a {kind}, {rule}; convert it first") from error
 
 
-def _on_gpu(who: str) -> UnavailableError:
-    return UnavailableError(
-        f"{who} lives on a GPU, where the emulator cannot read it; copy it to the host, say with cupy.asnumpy"
-    )
-
-
-def contiguous(array: Array, who: str) -> tuple[Array, str]:
+def contiguous(array: Any, who: str) -> tuple[Any, str]:
     """Return the array itself if a kernel can walk it, else a C-contiguous copy and a note."""
     spec = spec_of(array, who)
     if spec.size and not spec.is_contiguous:
         reason = f"its strides {spec.strides} are not those of a C-contiguous {spec.shape}"
-    elif spec.size and not array.flags.aligned:
+    elif spec.size and spec.pointer % spec.dtype.alignment:
         reason = f"it is not aligned to {spec.dtype.alignment} bytes"
     else:
         return array, ""
-    return np.array(array, order="C"), f"{who} was copied ({spec.nbytes} bytes): {reason}"
+    copy = np.array(array, order="C") if isinstance(array, np.ndarray) else array.copy(order="C")
+    return copy, f"{who} was copied ({spec.nbytes} bytes): {reason}"
 
 
-def aligned(kernel: Kernel, array: Array, who: str) -> tuple[Array, str]:
+def aligned(kernel: Kernel, array: Any, who: str) -> tuple[Any, str]:
     """Return the array itself if the kernel's vector access can take it, else an aligned copy and a note."""
     why = misalignment(kernel, who, spec_of(array, who))
     if not why:
         return array, ""
-    return _aligned_copy(array, kernel.alignment), f"{why}; it was copied ({array.nbytes} bytes)"
+    # Device memory of its own is aligned to 512 bytes.
+    copy = _aligned_copy(array, kernel.alignment) if isinstance(array, np.ndarray) else array.copy(order="C")
+    return copy, f"{why}; it was copied ({array.nbytes} bytes)"
 
 
 def _aligned_copy(array: Array, alignment: int) -> Array:
@@ -164,7 +178,7 @@ def _aligned_copy(array: Array, alignment: int) -> Array:
     return copy
 
 
-def named_outputs(kernel: Kernel, out: Any) -> dict[str, Array]:
+def named_outputs(kernel: Kernel, out: Any, device: Device | None = None) -> dict[str, Any]:
     """Return the caller's outputs by name, checked as far as can be told without the inputs.
 
     Parameters
@@ -172,6 +186,13 @@ def named_outputs(kernel: Kernel, out: Any) -> dict[str, Array]:
     kernel : Kernel
         What writes them.
     out : None, array, sequence of array, or mapping of str to array
+    device : Device, optional
+        On the GPU an output may live there.
+
+    Returns
+    -------
+    dict of str to numpy.ndarray or cupy.ndarray
+        Of those, arrays of other libraries as CuPy's views.
 
     Raises
     ------
@@ -193,20 +214,33 @@ def named_outputs(kernel: Kernel, out: Any) -> dict[str, Array]:
     for name, array in named.items():
         if name not in names:
             raise ArgumentError(f"{kernel.id}: {name} is not an output; the outputs are {', '.join(names)}")
-        check_output(array, f"{kernel.id}: {name}", np.dtype(kernel.problem.operand(name).dtype))
+        who = f"{kernel.id}: {name}"
+        named[name] = writable(array, who, device)
+        check_output(named[name], who, np.dtype(kernel.problem.operand(name).dtype))
     return named
 
 
+def writable(array: Any, who: str, device: Device | None) -> Any:
+    """Return an output on the GPU as a CuPy array; anything else as it is."""
+    if device is None or device.name != "gpu" or not cuda_arrays.is_on_gpu(array):
+        return array
+    interface = getattr(array, "__cuda_array_interface__", None)
+    if interface is not None and interface["data"][1]:
+        raise SpecError(f"{who}: out is read-only, an output must be writeable; give another output")
+    return cuda_arrays.take(device.cupy, array, who)  # type: ignore[attr-defined]
+
+
 def check_output(array: Any, who: str, dtype: np.dtype[Any], shape: tuple[int, ...] | None = None) -> None:
-    """Refuse what cannot be assigned to: no NumPy array, wrong dtype or shape, read-only, stride 0."""
-    if not isinstance(array, np.ndarray):
+    """Refuse what cannot be assigned to: no array, wrong dtype or shape, read-only, stride 0."""
+    is_host = isinstance(array, np.ndarray)
+    if not is_host and not cuda_arrays.is_cupy(array):
         kind = type(array).__name__
         raise ArgumentError(f"{who}: out is a {kind}, it must be a NumPy array; make one with numpy.empty")
     if array.dtype != dtype:
         raise ArgumentError(f"{who}: out has dtype {array.dtype}, it must be {dtype}; give another output")
     if shape is not None and array.shape != shape:
         raise SpecError(f"{who}: out has shape {array.shape}, it must be {shape}; give another output")
-    if not array.flags.writeable:
+    if is_host and not array.flags.writeable:
         raise SpecError(f"{who}: out is read-only, an output must be writeable; give another output")
     low, high = spec_of(array, who).extent
     if high - low < array.nbytes:

@@ -12,6 +12,7 @@ from kernellab.instruments.reading import Reading as Reading
 
 if TYPE_CHECKING:
     from kernellab.emulator.summary import Line
+    from kernellab.instruments.clock import Timing
     from kernellab.verify import Verdict
 
 Number: TypeAlias = "int | float"
@@ -58,6 +59,8 @@ class Record:
         What was copied, replaced, or could not be read, and why.
     environment : mapping of str to str
         Versions and machine.
+    timings : tuple of Timing
+        Raw samples behind the speeds, with quartiles and confidence interval.
     """
 
     kernel: str
@@ -80,6 +83,7 @@ class Record:
     diagnostics: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    timings: tuple[Timing, ...] = ()
 
     def __post_init__(self) -> None:
         speeds = [item.name for item in self.readings if is_speed(item.name)]
@@ -93,8 +97,14 @@ class Record:
         """Whether the outputs were compared and found right, and the kernel did nothing wrong."""
         return self.verdict is not None and self.verdict.is_right
 
-    def reading(self, name: str) -> Reading:
+    def reading(self, name: str, source: str = "") -> Reading:
         """Return a reading by name.
+
+        Parameters
+        ----------
+        name : str
+        source : {"", "measured", "counted", "derived"}
+            For a Record that has it counted and measured; by default the first there is.
 
         Raises
         ------
@@ -102,20 +112,20 @@ class Record:
             If there is none of that name.
         """
         for item in self.readings:
-            if item.name == name:
+            if item.name == name and source in ("", item.source):
                 return item
         known = ", ".join(item.name for item in self.readings if "/" not in item.name) or "none"
         raise SpecError(f"{self.kernel}: there is no reading {name!r}; there are {known}")
 
-    def value(self, name: str) -> float:
-        """Return a reading's value; NaN where the reading has none.
+    def value(self, name: str, source: str = "") -> float:
+        """Return a reading's value, as `reading` does; NaN where the reading has none.
 
         Raises
         ------
         SpecError
             If there is no reading of that name.
         """
-        return self.reading(name).value
+        return self.reading(name, source).value
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON: no NaN and no infinity, which become None.
@@ -146,7 +156,8 @@ class Record:
             found = data.get("format") if isinstance(data, Mapping) else type(data).__name__
             raise SpecError(f"record: its format is {found!r}, this version reads {FORMAT}; measure again")
         try:
-            values = {item.name: data[item.name] for item in fields(cls)}
+            values = {item.name: data[item.name] for item in fields(cls) if item.name != "timings"}
+            values["timings"] = tuple(_timing(item) for item in data.get("timings", ()))
             values["grid"], values["block"] = _dim3(values["grid"]), _dim3(values["block"])
             values["readings"] = tuple(Reading(**_with_nan(item, "value")) for item in values["readings"])
             values["lines"] = tuple(Line(**_with_nan(item, "mean_active_lanes")) for item in values["lines"])
@@ -178,6 +189,13 @@ def _verdict(data: Mapping[str, Any] | None) -> Verdict | None:
         return None
     comparisons = (Comparison(**_with_nan(item, "max_ulp", "rms_ulp")) for item in data["comparisons"])
     return Verdict(data["who"], tuple(comparisons))
+
+
+def _timing(data: Mapping[str, Any]) -> Timing:
+    from kernellab.instruments.clock import Timing
+
+    lists = {name: tuple(data[name]) for name in ("samples", "clock_hz", "notes")}
+    return Timing(**{**data, **lists})
 
 
 def _dim3(sides: Any) -> Dim3:

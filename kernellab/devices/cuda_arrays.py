@@ -31,6 +31,11 @@ def is_on_gpu(given: Any) -> bool:
     return bool(given.__dlpack_device__()[0] not in DLPACK_CPU)
 
 
+def is_cupy(given: Any) -> bool:
+    """Whether it is a CuPy array; imports nothing."""
+    return type(given).__module__.partition(".")[0] == "cupy" and hasattr(given, "__cuda_array_interface__")
+
+
 def take(cupy: Any, given: Any, who: str) -> Any:
     """Return an array on a GPU as a CuPy array, without a copy.
 

@@ -80,6 +80,7 @@ class GpuDevice:
         self._limits: dict[int, Limits] = {}
         self._compilers: dict[str, EmulatedDevice] = {}
         self._stopwatches: dict[tuple[int, int], CudaStopwatch] = {}
+        self._streams: dict[int, Any] = {}
 
     @property
     def number(self) -> int:
@@ -106,6 +107,7 @@ class GpuDevice:
             found = self._limits[self.number] = Limits(
                 static_shared=int(attributes["MaxSharedMemoryPerBlock"]),
                 shared=int(attributes["MaxSharedMemoryPerBlockOptin"]),
+                multiprocessors=int(attributes["MultiProcessorCount"]),
             )
         return found
 
@@ -160,6 +162,13 @@ class GpuDevice:
         device: AbstractContextManager[Any] = self.cupy.cuda.Device(numbers[0])
         return device
 
+    def capture_stream(self) -> Any:
+        """Return a stream of the current device on which graphs can be captured; CUDA's default one cannot."""
+        found = self._streams.get(self.number)
+        if found is None:
+            found = self._streams[self.number] = self.cupy.cuda.Stream(non_blocking=True)
+        return found
+
     def stopwatch(self) -> CudaStopwatch:
         """Return the clock of the current device and stream, ready to be used."""
         from kernellab.instruments.cuda_clock import CudaStopwatch
@@ -192,6 +201,7 @@ class GpuDevice:
         """
         self.health.check()
         with self.health.naming(plan.kernel.id):
+            self.health.settle()
             buffers, guards = self.memory.guard(plan)
             self.launch(program, plan, buffers)
             self.cupy.cuda.get_current_stream().synchronize()

@@ -58,6 +58,8 @@ class Health:
             raise ExecutionError(
                 f"gpu: the CUDA context is dead since {self.broken_by}; start a new process"
             )
+        with self.naming("gpu"):
+            self.prune()
 
     def hold(self, who: str, what: Any) -> None:
         """Keep `what` until everything that is on the current stream by now is done.

@@ -147,8 +147,8 @@ class Memory:
             return False
         if not isinstance(given, self.cupy.ndarray):
             return bool(self.cupy.asnumpy(array).tobytes() != np.ascontiguousarray(given).tobytes())
-        bits = np.dtype(f"u{array.dtype.itemsize}")
-        return bool(self.cupy.count_nonzero(array.view(bits) != self.cupy.ascontiguousarray(given).view(bits)))
+        both = (self.cupy.ascontiguousarray(item).reshape(-1).view(np.uint8) for item in (array, given))
+        return bool(self.cupy.count_nonzero(next(both) != next(both)))
 
 
 def _padded(nbytes: int) -> int:

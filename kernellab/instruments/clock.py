@@ -20,6 +20,9 @@ Mode = Literal["cold", "hot", "graph"]
 MODES: tuple[Mode, ...] = ("cold", "hot", "graph")
 Call = Callable[[], object]
 
+THROTTLED = "throttled: the SM clock fell under 90 % of its highest"
+UNGATED = "the work waits for the device by itself: timed without a gate, the host's latency is in its time"
+
 
 class Stopwatch(Protocol):
     """What a device gives the clock."""
@@ -151,7 +154,8 @@ def time_calls(
     rule: Rule = Rule(),
     needs_eviction: bool = True,
     repeats: int = 1,
-    before: Mapping[str, Call] | None = None,
+    before: Mapping[str, Call | Sequence[Call]] | None = None,
+    is_gated: bool = True,
 ) -> dict[str, Timing]:
     """Time pieces of work against each other, interleaved.
 
@@ -167,8 +171,12 @@ def time_calls(
         In cold mode: evict the L2 before every sample, as the sets together do not fill it twice.
     repeats : int
         How often a callable does the work; a sample is divided by it.
-    before : mapping, optional
-        Queued before each sample and not timed, such as zeroing an accumulator.
+    before : mapping of str to callable or sequence of callable, optional
+        Queued before each sample and not timed, such as zeroing an accumulator; one a set of buffers, or one
+        for all.
+    is_gated : bool
+        False for work that waits for the device by itself: the host's latency is then in its time, which is
+        noted.
 
     Returns
     -------
@@ -183,10 +191,10 @@ def time_calls(
     """
     if mode not in MODES:
         raise SpecError(f"clock: mode is {mode!r}, it must be one of {', '.join(MODES)}")
+    first = {name: _each(what) for name, what in (before or {}).items()}
     for name, calls in works.items():
-        for call in calls[: 1 if mode != "cold" else None]:  # load modules, compile, fill pools: not timed
-            if before and name in before:
-                before[name]()
+        for i, call in enumerate(calls[: 1 if mode != "cold" else None]):  # compiles, loads, fills pools: not timed
+            _prepare(first, name, i)
             call()
     stopwatch.wait()
     samples: dict[str, list[float]] = {name: [] for name in works}
@@ -194,7 +202,7 @@ def time_calls(
     start = stopwatch.now()
     failures, round_number, queue = 0, 0, rule.queue
     while True:
-        marks = _queue_round(stopwatch, works, mode, round_number, queue, needs_eviction, before)
+        marks = _queue_round(stopwatch, works, mode, round_number, queue, needs_eviction, first, is_gated)
         if marks is None:
             failures += 1
             queue = max(1, queue // 4)
@@ -217,7 +225,7 @@ def time_calls(
             break
     highest = stopwatch.highest_clock_hz()
     is_throttled = highest is not None and any(clock < 0.9 * highest for clock in clocks)
-    notes = ("throttled: the SM clock fell under 90 % of its highest",) if is_throttled else ()
+    notes = (*((THROTTLED,) if is_throttled else ()), *(() if is_gated else (UNGATED,)))
     return {
         name: Timing(mode, tuple(values), tuple(clocks), is_throttled, notes)
         for name, values in samples.items()
@@ -226,25 +234,70 @@ def time_calls(
 
 def _queue_round(
     stopwatch: Stopwatch, works: Mapping[str, Sequence[Call]], mode: Mode, first: int, queue: int,
-    needs_eviction: bool, before: Mapping[str, Call] | None,
+    needs_eviction: bool, before: Mapping[str, Sequence[Call]], is_gated: bool,
 ) -> list[tuple[str, Any, Any]] | None:  # fmt: skip
     """Queue samples of every piece of work behind one gate; None when the gate did not hold."""
     marks: list[tuple[str, Any, Any]] = []
-    stopwatch.close_gate()
+    if is_gated:
+        stopwatch.close_gate()
     names = list(works)
     for i in range(first, first + queue):
         for name in names if i % 2 == 0 else reversed(names):
             calls = works[name]
-            if before and name in before:
-                before[name]()
+            _prepare(before, name, i if mode == "cold" else 0)
             if mode == "cold" and needs_eviction:
                 stopwatch.evict()
             start = stopwatch.mark()
             calls[i % len(calls) if mode == "cold" else 0]()
             marks.append((name, start, stopwatch.mark()))
-    has_held = stopwatch.open_gate()
+    has_held = stopwatch.open_gate() if is_gated else True
     stopwatch.wait()
     return marks if has_held else None
+
+
+def _each(what: Call | Sequence[Call]) -> Sequence[Call]:
+    return (what,) if callable(what) else what
+
+
+def _prepare(before: Mapping[str, Sequence[Call]], name: str, i: int) -> None:
+    calls = before.get(name)
+    if calls:
+        calls[i % len(calls)]()
+
+
+def waits_for_device(stopwatch: Stopwatch, call: Call) -> bool:
+    """Say whether a piece of work waits for the device by itself: behind a closed gate it then cannot end.
+
+    Takes as long as the gate holds if it does. Run the work once before, as its first run may well wait.
+    """
+    stopwatch.wait()
+    stopwatch.close_gate()
+    call()
+    has_held = stopwatch.open_gate()
+    stopwatch.wait()
+    return not has_held
+
+
+def launch_seconds(stopwatch: Stopwatch, call: Call, count: int = 64, rounds: int = 5) -> float:
+    """Measure what one call costs the host: queued behind a closed gate, so that the device does nothing.
+
+    Returns
+    -------
+    float
+        Seconds of host time a call, the median of some rounds; not a number if the gate does not hold.
+    """
+    found = []
+    for _ in range(rounds):
+        stopwatch.wait()
+        stopwatch.close_gate()
+        start = stopwatch.now()
+        for _ in range(count):
+            call()
+        stop = stopwatch.now()
+        if stopwatch.open_gate():
+            found.append((stop - start) / count)
+        stopwatch.wait()
+    return float(np.median(found)) if found else math.nan
 
 
 def is_slower(first: Sequence[float], second: Sequence[float], least: float = 0.01) -> float:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from kernellab.errors import SpecError
+
 GATE_SECONDS = 2.0
 """After which the gate opens by itself, so that work which waits for the device does not hang."""
 
@@ -47,6 +49,7 @@ class CudaStopwatch:
         self.cupy = cupy
         self.stream = cupy.cuda.get_current_stream()
         self.device = cupy.cuda.Device()
+        self.number = int(self.device.id)
         module = cupy.RawModule(code=_SOURCE)
         self._gate = module.get_function("kernellab_gate")
         self._evict = module.get_function("kernellab_evict")
@@ -59,19 +62,20 @@ class CudaStopwatch:
         self.l2_bytes = int(properties["l2CacheSize"])
         self.processors = int(properties["multiProcessorCount"])
         self.overhead = 0.0
+        self.gate_seconds = GATE_SECONDS
         self._evictor: Any = None
         self._never = cupy.zeros(1, np.uint32)
-        self._nvml = _Nvml(self.device.id)
+        self._nvml = _Nvml(cupy.cuda.runtime.deviceGetPCIBusId(self.number))
 
     def now(self) -> float:
         """Seconds on the host."""
         return time.perf_counter()
 
     def close_gate(self) -> None:
-        """Hold what is queued from now on; the kernels of this class are loaded before."""
+        """Hold what is queued from now on, for `GATE_SECONDS` at most."""
         self._flags[:] = 0
         pointer = np.uintp(self._memory.ptr)
-        nanoseconds = np.int64(GATE_SECONDS * 1e9)
+        nanoseconds = np.int64(self.gate_seconds * 1e9)
         self._gate((1,), (1,), (pointer, np.uintp(self._memory.ptr + 4), nanoseconds))
 
     def open_gate(self) -> bool:
@@ -82,6 +86,12 @@ class CudaStopwatch:
 
     def mark(self) -> Any:
         """Queue an event."""
+        number = int(self.cupy.cuda.runtime.getDevice())
+        if number != self.number:
+            raise SpecError(
+                f"clock: it was made for device {self.number}, the current one is {number}, whose work it cannot "
+                "time; make another clock there"
+            )
         event = self.cupy.cuda.Event()
         event.record(self.stream)
         return event
@@ -143,15 +153,18 @@ class CudaStopwatch:
 class _Nvml:
     """SM clocks through NVML, loaded as a plain library; None where it is not there."""
 
-    def __init__(self, device: int) -> None:
+    def __init__(self, address: str) -> None:
         import ctypes
+        import os
 
         self._library: Any = None
         self._handle = ctypes.c_void_p()
         try:
-            library = ctypes.CDLL("libnvidia-ml.so.1")
+            library = ctypes.CDLL("nvml.dll" if os.name == "nt" else "libnvidia-ml.so.1")
             if library.nvmlInit_v2() == 0:
-                found = library.nvmlDeviceGetHandleByIndex_v2(device, ctypes.byref(self._handle))
+                # By its address on the bus: NVML counts devices that CUDA_VISIBLE_DEVICES hides.
+                handle = ctypes.byref(self._handle)
+                found = library.nvmlDeviceGetHandleByPciBusId_v2(address.encode(), handle)
                 self._library = library if found == 0 else None
         except OSError:
             self._library = None
