@@ -16,14 +16,18 @@ KERNELS = Path(__file__).parent / "kernels"
 
 
 @lru_cache(maxsize=32)
-def compiled(text: str, arch: str = "sm_90", options: tuple[str, ...] = (), names: tuple[str, ...] = ()) -> Binary:
+def compiled(
+    text: str, arch: str = "sm_90", options: tuple[str, ...] = (), names: tuple[str, ...] = ()
+) -> Binary:
     return compile_cuda(text, arch=arch, options=options, name_expressions=names)
 
 
 class Kernels:
     """CUDA C text, compiled at the first launch."""
 
-    def __init__(self, text: str, arch: str = "sm_90", options: tuple[str, ...] = (), names: tuple[str, ...] = ()):
+    def __init__(
+        self, text: str, arch: str = "sm_90", options: tuple[str, ...] = (), names: tuple[str, ...] = ()
+    ):
         self.text, self.arch, self.options, self.names = text, arch, options, names
 
     @classmethod

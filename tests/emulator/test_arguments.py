@@ -22,7 +22,16 @@ def test_plain_numbers_take_the_type_of_the_parameter():
 
 def test_numpy_scalars_of_the_exact_type():
     y = np.zeros(8)
-    values = f32(0.1), np.float64(2), i32(3), np.uint8(4), np.int64(5), np.bool_(True), np.int16(6), np.uint32(7)
+    values = (
+        f32(0.1),
+        np.float64(2),
+        i32(3),
+        np.uint8(4),
+        np.int64(5),
+        np.bool_(True),
+        np.int16(6),
+        np.uint32(7),
+    )
     MEMORY("scalars", 1, 1, y, *values)
     assert y.tolist() == [float(v) for v in values]
 
@@ -34,7 +43,11 @@ def test_a_whole_number_for_a_float_and_an_array_of_no_dimension():
 
 
 WRONG = [
-    (0, np.zeros(8, f32), r"y is `double\*` and takes an array of float64, got float32; .*astype\('float64'\)"),
+    (
+        0,
+        np.zeros(8, f32),
+        r"y is `double\*` and takes an array of float64, got float32; .*astype\('float64'\)",
+    ),
     (0, np.zeros(8, ">f8"), r"y is `double\*` and takes an array of float64, got >f8"),
     (0, 3, r"y is `double\*`, got int 3; pass an array"),
     (0, [1.0], r"y is `double\*`, got list \[1.0\]; pass an array"),
@@ -77,7 +90,9 @@ def test_what_does_not_fit_is_refused(position, value, message):
 
 @pytest.mark.parametrize("count", [0, 8, 10])
 def test_the_wrong_number_lists_the_parameters(count):
-    with pytest.raises(ArgumentError, match=rf"takes 9 arguments \(double\* y, float a, .*unsigned h\), got {count}"):
+    with pytest.raises(
+        ArgumentError, match=rf"takes 9 arguments \(double\* y, float a, .*unsigned h\), got {count}"
+    ):
         MEMORY("scalars", 1, 1, *(GOOD + (1,))[:count])
 
 
@@ -90,14 +105,20 @@ def test_bfloat16_structures_and_complex_numbers_by_pointer():
         ((unsigned char*)raw)[2] = 7;
     }"""
     record = np.dtype([("x", f32), ("n", i32)])
-    b, p, c, raw = np.zeros(2, ml_dtypes.bfloat16), np.zeros(2, record), np.array([1 + 2j], "c8"), np.zeros(4, "u1")
+    b, p, c, raw = (
+        np.zeros(2, ml_dtypes.bfloat16),
+        np.zeros(2, record),
+        np.array([1 + 2j], "c8"),
+        np.zeros(4, "u1"),
+    )
     Kernels(text)("f", 1, 1, b, p, c, np.array((2.5, 41), record)[()], raw)
     assert (float(b[0]), p[1]["n"], p[1]["x"], c[0], raw[2]) == (1.5, 42, 2.5, 2 + 1j, 7)
 
 
 # -- geometry
 @pytest.mark.parametrize(
-    ("grid", "block"), [(2, (4, 2, 3)), ([2, 3], 64), ((np.int64(3), 1), np.array([2, 2])), ((1,), (1024, 1, 1))]
+    ("grid", "block"),
+    [(2, (4, 2, 3)), ([2, 3], 64), ((np.int64(3), 1), np.array([2, 2])), ((1,), (1024, 1, 1))],
 )
 def test_geometry_is_an_integer_or_up_to_three(grid, block):
     y = np.zeros(5000, i32)

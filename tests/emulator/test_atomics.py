@@ -21,7 +21,22 @@ def test_every_operation_on_integers(rng):
     for _ in range(64):
         down = 6 if down == 0 or down > 6 else down - 1
     bits = [operation.reduce(x) for operation in (np.bitwise_and, np.bitwise_or, np.bitwise_xor)]
-    expected = [x.sum(), -x.sum(), x.min(), x.max(), *bits, x[-1], 64 % 11, down, x[0], 128, x.max(), 64, 64, 0]
+    expected = [
+        x.sum(),
+        -x.sum(),
+        x.min(),
+        x.max(),
+        *bits,
+        x[-1],
+        64 % 11,
+        down,
+        x[0],
+        128,
+        x.max(),
+        64,
+        64,
+        0,
+    ]
     np.testing.assert_array_equal(y, expected)
     assert sorted(old[:64]) == list(range(0, 128, 2))
     np.testing.assert_array_equal(old[64:], np.concatenate([[0], np.maximum.accumulate(x)[:-1]]))
@@ -29,7 +44,12 @@ def test_every_operation_on_integers(rng):
 
 def test_wide_and_floating_types(rng):
     x, y = rng.integers(-(2**60), 2**60, 64), np.zeros(8, np.uint64)
-    single, double, pair, half = np.zeros(2, f32), np.zeros(1), np.zeros(2, np.float16), np.zeros(2, np.float16)
+    single, double, pair, half = (
+        np.zeros(2, f32),
+        np.zeros(1),
+        np.zeros(2, np.float16),
+        np.zeros(2, np.float16),
+    )
     brain = np.zeros(2, ml_dtypes.bfloat16)
     MEMORY("atomics_wide", 1, 64, x, y, single, double, pair, half, brain)
     expected = [x.sum(), max(0, x.max()), min(0, x.min()), x[0], x[-1], np.bitwise_xor.reduce(x), 0, 0]

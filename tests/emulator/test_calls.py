@@ -83,7 +83,9 @@ def test_assert_names_the_expression_and_the_thread():
     x = np.ones(32, i32)
     TYPES("asserts", 1, 32, x)
     x[7] = -1
-    with pytest.raises(ExecutionError, match=r"assertion failed: `x\[threadIdx\.x\] >= 0.*thread \(7, 0, 0\)"):
+    with pytest.raises(
+        ExecutionError, match=r"assertion failed: `x\[threadIdx\.x\] >= 0.*thread \(7, 0, 0\)"
+    ):
         TYPES("asserts", 1, 32, x)
 
 

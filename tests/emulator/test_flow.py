@@ -31,7 +31,9 @@ def test_lanes_that_only_leave_meet_nowhere():
 
 
 def test_calls_barriers_and_warp_operations_end_a_block():
-    blocks = blocks_of("mov.b32 %r0, 1; bar.sync 0; vote.sync.ballot.b32 %r0, %p, -1; shl.b32 %r0, %r0, 1; ret;")
+    blocks = blocks_of(
+        "mov.b32 %r0, 1; bar.sync 0; vote.sync.ballot.b32 %r0, %p, -1; shl.b32 %r0, %r0, 1; ret;"
+    )
     assert [block.terminator.opcode for block in blocks] == ["bar.sync", "vote.sync.ballot.b32", "ret"]
     assert [(block.start, block.stop) for block in blocks] == [(0, 1), (2, 2), (3, 4)]
 

@@ -104,7 +104,11 @@ def test_radix_passes_are_stable(rng):
 
 
 def test_convolution_with_constant_weights(rng):
-    x, weights, y = rng.standard_normal(500).astype(f32), rng.standard_normal(5).astype(f32), np.zeros(500, f32)
+    x, weights, y = (
+        rng.standard_normal(500).astype(f32),
+        rng.standard_normal(5).astype(f32),
+        np.zeros(500, f32),
+    )
     BLOCKS("convolve", 4, 128, x, y, 500, variables={"weights": weights})
     np.testing.assert_allclose(y, np.convolve(x, weights[::-1], "same"), atol=1e-5)
 

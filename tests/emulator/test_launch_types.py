@@ -27,7 +27,9 @@ def test_half_precision(types, rng):
     z, w = np.zeros(160, np.float16), np.zeros(64, np.float16)
     types("halves", 1, 32, x, y, z, w)
     product = (x * y + np.float16(0.5)).astype(f32)
-    np.testing.assert_allclose(z[:32].astype(f32), np.where(x > y, product - x.astype(f32), product), atol=4e-3)
+    np.testing.assert_allclose(
+        z[:32].astype(f32), np.where(x > y, product - x.astype(f32), product), atol=4e-3
+    )
     np.testing.assert_allclose(z[32:64].astype(f32), np.exp(x.astype(f32)), rtol=2e-3)
     np.testing.assert_allclose(z[64:96].astype(f32), np.sqrt(abs(y.astype(f32))), rtol=1e-3)
     np.testing.assert_array_equal(z[96:128], np.maximum(x, y))
@@ -199,7 +201,24 @@ def test_random_number_generators(types):
         assert (y[i], y[32 + i]) == (s, c[0] ^ c[1] ^ c[2] ^ c[3])
 
 
-VALUES = [0.5, -1.5, 3, -10, 100, 1000.5, -12345.678, 1e5, -1e6 + 1, 0.001, -1e-5, 7, 33.3, -0.0, 2.5, -3.5] * 2
+VALUES = [
+    0.5,
+    -1.5,
+    3,
+    -10,
+    100,
+    1000.5,
+    -12345.678,
+    1e5,
+    -1e6 + 1,
+    0.001,
+    -1e-5,
+    7,
+    33.3,
+    -0.0,
+    2.5,
+    -3.5,
+] * 2
 
 
 def test_float_functions():
@@ -244,7 +263,24 @@ def test_double_functions():
 
 
 def test_conversions_saturate(types):
-    edge = [0, 1.5, 2.5, -1.5, -2.5, 3.99, -3.99, 1e10, -1e10, np.nan, np.inf, -np.inf, 2**31, 255.9, 256.5, -0.5]
+    edge = [
+        0,
+        1.5,
+        2.5,
+        -1.5,
+        -2.5,
+        3.99,
+        -3.99,
+        1e10,
+        -1e10,
+        np.nan,
+        np.inf,
+        -np.inf,
+        2**31,
+        255.9,
+        256.5,
+        -0.5,
+    ]
     x = np.array(edge * 2, f32)
     y, u = np.zeros(96, i32), np.zeros(32, u32)
     types("conversions", 1, 32, x, y, u, np.zeros(32, np.int64), np.zeros(32, np.uint8))
@@ -288,5 +324,3 @@ def test_inline_ptx(types, rng):
     types("inline_ptx", 1, 32, x, y)
     expected = [np.where(x > 100, 7 + x, 21), lane, (1 << lane) - 1, (x >> 3 & 31) ^ x ^ lane]
     np.testing.assert_array_equal(y, np.concatenate(expected))
-
-

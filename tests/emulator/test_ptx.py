@@ -28,7 +28,9 @@ def test_a_file_in_odd_style_runs():
 
 def test_a_file_in_the_style_of_triton_runs():
     x, y, z = np.arange(1000, dtype=np.float32), np.ones(1000, np.float32), np.zeros(1000, np.float32)
-    trace = kl.trace(KERNELS / "block_of_512.ptx", "sum_of_two", 2, 128, (x, y, z, 1000, None), shared_mem=2048)
+    trace = kl.trace(
+        KERNELS / "block_of_512.ptx", "sum_of_two", 2, 128, (x, y, z, 1000, None), shared_mem=2048
+    )
     np.testing.assert_array_equal(z, x + y)
     assert trace.totals["global_load_requests"] == 16  # 2 arrays, 8 warps, all of them with lanes on
     assert trace.line(23).requests == 16
@@ -93,7 +95,13 @@ def test_variables_parameters_and_directives():
     assert module.variables["b"].initial == (Immediate(5),)
     assert module.variables["p"].initial == (Symbol("a", 4),)
     first, second = module.functions["f"].parameters
-    assert (first.nbytes, first.align, first.is_scalar, second.nbytes, second.is_scalar) == (24, 8, False, 8, True)
+    assert (first.nbytes, first.align, first.is_scalar, second.nbytes, second.is_scalar) == (
+        24,
+        8,
+        False,
+        8,
+        True,
+    )
     assert module.functions["f"].performance["maxntid"] == (128, 1, 1)
 
 

@@ -37,7 +37,9 @@ def test_the_largest_grid_is_not_listed():
     grid = (2**31 - 1, 65535, 65535)
     corners, edges, interior = strata(grid)
     assert size_of(corners) == 8
-    assert size_of(corners) + size_of(edges) + size_of(interior) == np.prod([int(side) for side in grid], dtype=object)
+    assert size_of(corners) + size_of(edges) + size_of(interior) == np.prod(
+        [int(side) for side in grid], dtype=object
+    )
 
 
 def test_a_sample_of_even_blocks_is_exact():
@@ -46,8 +48,12 @@ def test_a_sample_of_even_blocks_is_exact():
     full = KERNELS("edges", (47, 125), (32, 8), x, rows, columns)
     some = KERNELS("edges", (47, 125), (32, 8), x, rows, columns, blocks=12)
     assert 0 < some.sampled_blocks < 30
-    assert some.totals["global_store_requests"] == pytest.approx(full.totals["global_store_requests"], rel=0.02)
-    assert some.totals["sectors_per_request_store"] == pytest.approx(full.totals["sectors_per_request_store"], rel=0.02)
+    assert some.totals["global_store_requests"] == pytest.approx(
+        full.totals["global_store_requests"], rel=0.02
+    )
+    assert some.totals["sectors_per_request_store"] == pytest.approx(
+        full.totals["sectors_per_request_store"], rel=0.02
+    )
     assert full.sampled_blocks == 0
 
 

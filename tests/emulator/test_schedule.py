@@ -155,7 +155,8 @@ def test_a_lane_waits_for_another_lane_of_its_warp():
 
 # -- what goes wrong
 @pytest.mark.parametrize(
-    ("name", "absent"), [("barrier_in_branch", "threads 0, 2, 4"), ("barrier_both_sides", "threads [01], [23], ")]
+    ("name", "absent"),
+    [("barrier_in_branch", "threads 0, 2, 4"), ("barrier_both_sides", "threads [01], [23], ")],
 )
 def test_a_divergent_barrier_is_an_error(name, absent):
     with pytest.raises(ExecutionError, match=rf"{name}: divergent barrier: {absent}.*control\.cu|source\.cu"):
@@ -169,19 +170,25 @@ def test_warps_may_wait_at_different_barrier_instructions():
 
 
 def test_a_deadlock_names_the_lines():
-    with pytest.raises(ExecutionError, match=r"32 threads wait at barrier 1 at source\.cu:\d+; 32 .* barrier 2"):
+    with pytest.raises(
+        ExecutionError, match=r"32 threads wait at barrier 1 at source\.cu:\d+; 32 .* barrier 2"
+    ):
         CONTROL("never_met", 1, 64, np.zeros(64, i32))
 
 
 def test_a_loop_in_which_nothing_changes_ends_at_once():
     start = time.process_time()
-    with pytest.raises(ExecutionError, match=r"endless loop: 64 threads wait in a loop in which nothing changes"):
+    with pytest.raises(
+        ExecutionError, match=r"endless loop: 64 threads wait in a loop in which nothing changes"
+    ):
         CONTROL("never_changes", 1, 64, np.zeros(64, i32))
     assert time.process_time() - start < 2
 
 
 def test_an_endless_loop_meets_its_budget():
-    with pytest.raises(ExecutionError, match=r"instruction budget: more than 5000 instructions.*budget=") as caught:
+    with pytest.raises(
+        ExecutionError, match=r"instruction budget: more than 5000 instructions.*budget="
+    ) as caught:
         CONTROL("never_ends", 1, 64, np.zeros(64, i32), budget=5000)
     assert caught.value.trace.totals["warp_instructions"] > 5000
 

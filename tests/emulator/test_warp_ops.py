@@ -45,7 +45,11 @@ def test_votes_and_matches_count_members_only():
     members = row(u32(0xFF))
     predicates = row(LANE < 6)
     assert warp_ops.vote("ballot", predicates, members)[0, 0] == 0x3F
-    assert [bool(warp_ops.vote(m, predicates, members)[0, 0]) for m in ("all", "any", "uni")] == [False, True, False]
+    assert [bool(warp_ops.vote(m, predicates, members)[0, 0]) for m in ("all", "any", "uni")] == [
+        False,
+        True,
+        False,
+    ]
     masks, _ = warp_ops.match("any", row(LANE // 4), members)
     assert masks[0, :8].tolist() == [0xF] * 4 + [0xF0] * 4
     _, is_all = warp_ops.match("all", row(LANE // 8), members)
@@ -81,7 +85,9 @@ def test_intrinsics(rng):
     sums = x.sum() + x.max() * 1000 + np.bitwise_xor.reduce(x) * 100000
     votes = (x == 7).any() * 2 + 1 + 4
     everyone = 2**32 - 1 + 1  # the mask of all lanes, plus the predicate
-    np.testing.assert_array_equal(z, np.concatenate([[ballot] * 32, same, [everyone % 2**32] * 32, [sums] * 32, [votes] * 32]))
+    np.testing.assert_array_equal(
+        z, np.concatenate([[ballot] * 32, same, [everyone % 2**32] * 32, [sums] * 32, [votes] * 32])
+    )
 
 
 def test_parts_of_a_warp_exchange_values_in_a_branch(rng):

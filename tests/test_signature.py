@@ -1,0 +1,110 @@
+"""Parameters of a kernel, read off CUDA C text and mangled names; values as the bytes that a kernel reads."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from kernellab.errors import ArgumentError, SpecError
+from kernellab.signature import (
+    Parameter,
+    c_dtype,
+    mangled_types,
+    pack,
+    source_types,
+    typed_variables,
+    variable_dtype,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype", "is_pointer"),
+    [
+        ("const float* __restrict__", "f4", True), ("float4 *", "f4", True), ("const unsigned char", "u1", False),
+        ("unsigned long long int", "u8", False), ("long long", "i8", False), ("size_t", "u8", False),
+        ("std::uint16_t*", "u2", True), ("unsigned", "u4", False), ("double const * const", "f8", True),
+        ("bool", "?", False), ("signed char", "i1", False), ("long unsigned int", "u8", False),
+        ("__half*", "f2", True), ("float**", "u8", True), ("int&", "i4", False), ("uchar3*", "u1", True),
+    ],
+)  # fmt: skip
+def test_types_of_c(text, dtype, is_pointer):
+    assert c_dtype(text) == (np.dtype(dtype), is_pointer)
+
+
+def test_types_that_are_not_built_in_are_unknown():
+    assert c_dtype("Particle*") == (None, True)
+    assert c_dtype("__nv_bfloat16*")[0] == np.dtype(ml_dtypes.bfloat16)
+
+
+def test_parameters_of_a_text():
+    text = """
+    // __global__ void f(int wrong) in a comment
+    template <int N> __global__ void other(int n) {}
+    extern "C" __global__ void __launch_bounds__(256, 2)
+    f(const float *__restrict__ x, /* out */ float* y,
+      unsigned int n = 3, std::pair<int, float> p, float (*table)[4])
+    {}"""
+    types = source_types(text, "f")
+    assert [" ".join(kind.split()) for kind, _ in types[:3]] == [
+        "const float *__restrict__",
+        "float*",
+        "unsigned int",
+    ]
+    assert [name for _, name in types[:4]] == ["x", "y", "n", "p"]
+    assert source_types(text, "other") is None  # a template
+    assert source_types(text, "nothing") is None
+
+
+def test_mangled_names():
+    assert mangled_types("_Z3addPKfPfi") == ["float const *", "float *", "int"]
+    assert mangled_types("_Z1fPfS_S_j") == ["float *", "float *", "float *", "unsigned int"]
+    assert mangled_types("plain") is None
+
+
+def float_parameter(nbytes=4):
+    return Parameter("a", nbytes, nbytes, np.dtype(f"f{nbytes}"), False, "float")
+
+
+def no_array(name, array):
+    raise AssertionError("not an array")
+
+
+@pytest.mark.parametrize("value", [2.0, 0.1, 1 / 3, float("inf"), -0.0])
+def test_a_python_float_travels_as_four_bytes(value):
+    assert pack("k", float_parameter(), value, no_array) == np.float32(value).tobytes()
+
+
+def test_an_integer_that_does_not_fit():
+    parameter = Parameter("n", 4, 4, np.dtype("i4"), False, "int")
+    assert pack("k", parameter, -1, no_array) == b"\xff" * 4
+    with pytest.raises(SpecError, match=r"k: n is `int` and holds -2147483648 to 2147483647, got 4294967301"):
+        pack("k", parameter, 2**32 + 5, no_array)
+
+
+def test_a_null_pointer_is_eight_zero_bytes():
+    parameter = Parameter("x", 8, 8, np.dtype("f4"), True, "float*")
+    assert pack("k", parameter, None, no_array) == bytes(8)
+
+
+def test_numbers_where_only_the_size_is_known():
+    parameter = Parameter("p", 4)
+    assert pack("k", parameter, 1.5, no_array) == np.float32(1.5).tobytes()
+    assert pack("k", parameter, -2, no_array) == np.int32(-2).tobytes()
+    assert pack("k", parameter, np.int32(7), no_array) == np.int32(7).tobytes()
+
+
+def test_types_of_variables():
+    text = "__constant__ float w[3][3];\n__device__ unsigned long long total = 0; __device__ int4* p; int w2;"
+    assert variable_dtype(text, "w") == np.dtype("f4")
+    assert variable_dtype(text, "total") == np.dtype("u8")
+    assert variable_dtype(text, "p") is None
+    assert variable_dtype(text, "w2") is None
+
+
+def test_lists_become_what_the_variable_is():
+    text = {"k.cu": "__constant__ float w[3]; __constant__ short s[2];"}
+    typed = typed_variables(text, {"w": [1, 2, 3], "s": [4, 5], "other": [1.0]}, "k")
+    assert (typed["w"].dtype, typed["s"].dtype, typed["other"]) == (np.dtype("f4"), np.dtype("i2"), [1.0])
+    with pytest.raises(ArgumentError, match=r"k: globals\['w'\] has dtype int32, the variable is of float32"):
+        typed_variables(text, {"w": np.arange(3, dtype=np.int32)}, "k")
