@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from kernellab.devices import cuda_arrays
 from kernellab.devices import device as find_device
 from kernellab.errors import ExecutionError
+from kernellab.intake import by_name
 from kernellab.kernel import Kernel, Language
-from kernellab.measurement import prepare
+from kernellab.measurement import Job, prepare
 
 if TYPE_CHECKING:
     from kernellab.devices.program import Device
@@ -29,18 +32,23 @@ def apply(
         An id such as ``"transpose/padded"``, or a Kernel.
     *arrays : array
         Its inputs in order: NumPy arrays, or objects with ``__dlpack__`` or ``__array__``, of exactly the
-        kernel's dtypes. Views of any strides are copied first.
+        kernel's dtypes. On a GPU also CuPy arrays and objects with ``__cuda_array_interface__``, which are used
+        where they are; the current stream is made to wait for the one they were made on, if they name it.
+        Views of any strides are copied first.
     language : {"cuda-c", "numba"}
     device : {"auto", "gpu", "emulator"} or Device
     out : array, sequence or mapping of str to array, optional
-        Where to put the outputs; any strides, and it may overlap an input.
+        Where to put the outputs; any strides, and it may overlap an input. With inputs on a GPU a contiguous
+        one there is written by the kernel itself.
     **parameters : int or float
         Run-time scalars such as ``stride=8``.
 
     Returns
     -------
-    numpy.ndarray or tuple of numpy.ndarray
-        The outputs in the kernel's order; `out` itself where it was given.
+    numpy.ndarray, cupy.ndarray or tuple of these
+        The outputs in the kernel's order; `out` itself where it was given. CuPy arrays if any input is on a
+        GPU: the work is then only queued on CuPy's current stream, and nothing waits for it. Index arrays on a
+        GPU are therefore not looked at, and what goes wrong shows itself later.
 
     Raises
     ------
@@ -60,13 +68,26 @@ def apply(
     """
     place = find_device(device)
     job = prepare(kernel, arrays, device=place, out=out, parameters=parameters)
-    run = place.run(place.build(job.plan.kernel, language), job.plan)
+    originals = by_name(job.plan.kernel, out)
+    with job.scope(place):
+        outputs = _outputs(job, place, language)
+        results = []
+        for name, result in outputs.items():
+            given = job.out.get(name)
+            if given is not None and given is not result:
+                cuda_arrays.assign(given, result)
+            results.append(result if given is None else originals[name])
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _outputs(job: Job, place: Device, language: Language) -> Mapping[str, Any]:
+    program = place.build(job.plan.kernel, language)
+    queue = getattr(place, "apply", None)
+    if queue is not None and job.is_on_device:
+        on_device = {name: array for name, array in job.out.items() if cuda_arrays.is_on_gpu(array)}
+        queued: Mapping[str, Any] = queue(program, job.plan, on_device)
+        return queued
+    run = place.run(program, job.plan)
     if run.errors:
         raise ExecutionError(run.failure or run.errors[0])
-    results = []
-    for name, result in run.outputs.items():
-        given = job.out.get(name)
-        if given is not None:
-            given[...] = result
-        results.append(result if given is None else given)
-    return results[0] if len(results) == 1 else tuple(results)
+    return run.outputs

@@ -200,24 +200,35 @@ def named_outputs(kernel: Kernel, out: Any, device: Device | None = None) -> dic
         For what cannot be an output.
     """
     names = [operand.name for operand in kernel.outputs]
-    if out is None:
-        return {}
-    if isinstance(out, Mapping):
-        named = dict(out)
-    else:
-        given = tuple(out) if isinstance(out, tuple | list) else (out,)
-        if len(given) != len(names):
-            raise ArgumentError(
-                f"{kernel.id}: out has {len(given)} arrays, the outputs are {', '.join(names)}"
-            )
-        named = dict(zip(names, given, strict=True))
+    named = by_name(kernel, out)
     for name, array in named.items():
         if name not in names:
             raise ArgumentError(f"{kernel.id}: {name} is not an output; the outputs are {', '.join(names)}")
         who = f"{kernel.id}: {name}"
         named[name] = writable(array, who, device)
-        check_output(named[name], who, np.dtype(kernel.problem.operand(name).dtype))
+        # What holds elements of several dtypes is looked at once the inputs are known.
+        dtype = kernel.problem.operand(name).dtype
+        check_output(named[name], who, None if dtype == "element" else np.dtype(dtype))
     return named
+
+
+def by_name(kernel: Kernel, out: Any) -> dict[str, Any]:
+    """Return the caller's outputs by name, as they were given.
+
+    Raises
+    ------
+    ArgumentError
+        For a wrong number.
+    """
+    names = [operand.name for operand in kernel.outputs]
+    if out is None:
+        return {}
+    if isinstance(out, Mapping):
+        return dict(out)
+    given = tuple(out) if isinstance(out, tuple | list) else (out,)
+    if len(given) != len(names):
+        raise ArgumentError(f"{kernel.id}: out has {len(given)} arrays, the outputs are {', '.join(names)}")
+    return dict(zip(names, given, strict=True))
 
 
 def writable(array: Any, who: str, device: Device | None) -> Any:
@@ -230,13 +241,13 @@ def writable(array: Any, who: str, device: Device | None) -> Any:
     return cuda_arrays.take(device.cupy, array, who)  # type: ignore[attr-defined]
 
 
-def check_output(array: Any, who: str, dtype: np.dtype[Any], shape: tuple[int, ...] | None = None) -> None:
+def check_output(array: Any, who: str, dtype: np.dtype[Any] | None, shape: tuple[int, ...] | None = None) -> None:
     """Refuse what cannot be assigned to: no array, wrong dtype or shape, read-only, stride 0."""
     is_host = isinstance(array, np.ndarray)
     if not is_host and not cuda_arrays.is_cupy(array):
         kind = type(array).__name__
         raise ArgumentError(f"{who}: out is a {kind}, it must be a NumPy array; make one with numpy.empty")
-    if array.dtype != dtype:
+    if dtype is not None and array.dtype != dtype:
         raise ArgumentError(f"{who}: out has dtype {array.dtype}, it must be {dtype}; give another output")
     if shape is not None and array.shape != shape:
         raise SpecError(f"{who}: out has shape {array.shape}, it must be {shape}; give another output")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import functools
+import math
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from kernellab import timing
+from kernellab.devices import cuda_arrays
 from kernellab.devices import device as find_device
 from kernellab.errors import ArgumentError, SpecError, UnavailableError
 from kernellab.instruments import static
@@ -17,13 +21,18 @@ from kernellab.intake import check_output, find_kernel, named_outputs, take_in
 from kernellab.kernel import Kernel, Language
 from kernellab.plan import Plan, bind
 from kernellab.problem import Case
-from kernellab.record import Record
+from kernellab.record import Record, is_speed
+from kernellab.timing import check_mode
 from kernellab.verify import Comparison, Verdict, verify
 
 if TYPE_CHECKING:
     from kernellab.devices.program import Device, Program, Run
+    from kernellab.instruments.clock import Mode
 
 SEED = 0
+COUNTERS = ("ncu",)
+MOST_COUNTED = 2**22
+"""Threads up to which the emulator counts what locked hardware counters do not tell."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +46,7 @@ class Job:
         Name of the case that the arrays come from, or empty.
     notes : tuple of str
         What was done to the caller's arrays.
-    out : mapping of str to numpy.ndarray
+    out : mapping of str to numpy.ndarray or cupy.ndarray
         The caller's outputs, to be assigned to after the run.
     """
 
@@ -45,6 +54,27 @@ class Job:
     case: str
     notes: tuple[str, ...]
     out: Mapping[str, Any]
+
+    @property
+    def is_on_device(self) -> bool:
+        """Whether any of its inputs came from a GPU."""
+        return any(cuda_arrays.is_on_gpu(array) for array in self.plan.inputs.values())
+
+    def scope(self, device: Device) -> AbstractContextManager[Any]:
+        """Make the GPU current on which its arrays live; does nothing on the emulator."""
+        return scope(device, (*self.plan.inputs.values(), *self.out.values()), self.plan.kernel.id)
+
+
+def scope(device: Device, arrays: tuple[Any, ...], who: str) -> AbstractContextManager[Any]:
+    """Make the GPU current on which arrays live; does nothing on the emulator.
+
+    Raises
+    ------
+    SpecError
+        If they live on several.
+    """
+    use = getattr(device, "use", None)
+    return nullcontext() if use is None else use(arrays, who)
 
 
 def prepare(
@@ -71,9 +101,10 @@ def prepare(
         raise ArgumentError(
             f"{asked.id}: both arrays and case={case!r} are given, one is enough; leave one out"
         )
-    outputs = named_outputs(asked, out)
-    intake = take_in(asked, arrays)
-    plan = bind(asked, intake.inputs, limits=device.limits, fall_back=True, **parameters)
+    outputs = named_outputs(asked, out, device)
+    intake = take_in(asked, arrays, device)
+    with scope(device, (*intake.inputs.values(), *outputs.values()), asked.id):
+        plan = bind(asked, intake.inputs, limits=device.limits, fall_back=True, **parameters)
     for key, array in outputs.items():
         spec = plan.outputs[key]
         check_output(array, f"{asked.id}: {key}", spec.dtype, spec.shape)
@@ -104,6 +135,9 @@ def measure(
     device: str | Device = "auto",
     sanitize: bool = False,
     out: Any = None,
+    mode: Mode | None = "cold",
+    counters: str = "",
+    isolated: bool = False,
     **parameters: Any,
 ) -> Record:
     """Run a kernel, verify it, and return everything that can be read off it.
@@ -117,12 +151,21 @@ def measure(
     case : str or Case, optional
         One of the problem's cases; by default its first.
     language : {"cuda-c", "numba"}
-    device : {"auto", "gpu", "emulator"} or Device
-        ``"auto"`` is the GPU if there is one, else the emulator.
+    device : {"auto", "gpu", "emulator", "both"} or Device
+        ``"auto"`` is the GPU if there is one, else the emulator. ``"both"`` is the GPU with the emulator's counts
+        beside its own (``record.reading(name, "counted")`` and ``"measured"``); notes name those that differ.
     sanitize : bool
-        Also look for races in shared memory.
+        Also look for races in shared memory; on the emulator.
     out : array or mapping of str to array, optional
         Where to put the outputs, as for `apply`; left alone if the kernel went wrong while it ran.
+    mode : {"cold", "hot", "graph"} or None
+        How a GPU times it: each sample on data that the L2 does not hold, on data that it may hold, or replayed
+        from a CUDA graph. None does not time. The emulator never does.
+    counters : {"", "ncu"}
+        Also read the GPU's hardware counters, by Nsight Compute in a child process. Where they cannot be read a
+        note says why, and the emulator counts instead if the grid is small.
+    isolated : bool
+        Run in a process of its own, for kernels that may break the CUDA context.
     **parameters : int or float
         Run-time scalars such as ``stride=8``.
 
@@ -139,6 +182,8 @@ def measure(
         If a source does not compile.
     UnavailableError
         If the device or a compiler is not here.
+    ExecutionError
+        If a CUDA call fails, or a speed is faster than memory.
 
     Examples
     --------
@@ -149,21 +194,145 @@ def measure(
     >>> record.reading("global_load_sectors")
     Reading(name='global_load_sectors', value=32768.0, unit='sectors', source='counted', note='SASS')
     """
-    place = find_device(device)
+    if counters not in ("", *COUNTERS):
+        raise SpecError(f"measure: counters is {counters!r}, it must be 'ncu' or empty; correct it")
+    if mode is not None:
+        check_mode(mode, "measure")
+    if isolated:
+        from kernellab.isolation import measure_apart
+
+        options: dict[str, Any] = {"case": case, "language": language, "device": device, "sanitize": sanitize}
+        options |= {"mode": mode, "counters": counters}
+        return measure_apart(kernel, arrays, options, out, parameters)
+    place, is_both = find_place(device)
     job = prepare(kernel, arrays, device=place, case=case, out=out, parameters=parameters)
-    record, run = observe(job, place, language, sanitize=sanitize)
-    if not run.errors:
-        for name, array in job.out.items():
-            array[...] = run.outputs[name]
+    with job.scope(place):
+        record, run = observe(job, place, language, sanitize=sanitize)
+        if mode is not None:
+            (record,) = with_times((record,), (run,), job, place, mode)
+        record = with_counts(record, job, place, language, counters, is_both)
+        if not run.errors:
+            for name, array in job.out.items():
+                cuda_arrays.assign(array, run.outputs[name])
     return record
 
 
+def find_place(device: str | Device) -> tuple[Device, bool]:
+    """Return the device, and whether the emulator is to count beside it."""
+    return (find_device("gpu"), True) if device == "both" else (find_device(device), False)
+
+
+def with_times(
+    records: tuple[Record, ...], runs: tuple[Run, ...], job: Job, device: Device, mode: Mode
+) -> tuple[Record, ...]:
+    """Return Records with what a GPU's clock says of them, interleaved; as they are where nothing can be timed.
+
+    A wrong kernel is not timed, and one that is wrong after the timed loop loses its verdict and has no speed.
+    """
+    if device.name != "gpu" or not job.plan.steps:
+        return records
+    right = [record.language for record in records if record.is_right]
+    programs: dict[str, Program] = {
+        language: device.build(job.plan.kernel, language)  # type: ignore[arg-type]
+        for language in right
+    }
+    if not programs:
+        return records
+    answers = {record.language: run.outputs for record, run in zip(records, runs, strict=True)}
+    timed = timing.time_programs(device, programs, job.plan, answers, mode=mode)  # type: ignore[arg-type]
+    cost = timing.host_plan(device, job.plan).cost()
+    return tuple(
+        _timed(record, timed[record.language], cost.nbytes, cost.flops) if record.language in timed else record
+        for record in records
+    )
+
+
+def _timed(record: Record, timed: timing.Timed, nbytes: int, flops: int) -> Record:
+    notes = tuple(dict.fromkeys((*record.notes, *timed.notes)))
+    if timed.verdict is not None:
+        return replace(record, verdict=timed.verdict, notes=notes)
+    found = timing.readings(timed, nbytes, flops)
+    return replace(
+        record, readings=(*record.readings, *found), notes=notes, timings=(*record.timings, timed.timing)
+    )
+
+
+def with_counts(
+    record: Record, job: Job, device: Device, language: Language, counters: str, is_both: bool
+) -> Record:
+    """Return a GPU's Record with hardware counters, the emulator's counts, and notes on where they differ."""
+    if not counters and not is_both:
+        return record
+    notes, found, lines = list(record.notes), list(record.readings), record.lines
+    is_missing = bool(counters)
+    if counters and device.name != "gpu":
+        notes.append("counters: the emulator has none, its own counts stand for them; pass device='gpu'")
+        return replace(record, notes=tuple(notes))
+    if counters and job.plan.steps:
+        from kernellab.instruments import counters as hardware
+
+        try:
+            inputs = timing.host_plan(device, job.plan).inputs
+            (launches,) = hardware.read_counters(
+                [hardware.Job(job.plan.kernel, inputs, job.plan.parameters, language)]
+            )
+            found += [
+                item for item in hardware.readings(launches) if record.is_right or not is_speed(item.name)
+            ]
+            is_missing = False
+        except UnavailableError as error:
+            notes.append(str(error))
+    threads = max((math.prod(step.grid) * math.prod(step.block) for step in job.plan.steps), default=0)
+    if is_both or (is_missing and threads <= MOST_COUNTED):
+        counted, run = _emulated(job, device, language)
+        found += counts.readings(run.traces)
+        lines = counts.lines(run.traces)
+        notes += [note for trace in run.traces for note in trace.notes]
+        notes += [f"emulator: {message}" for message in counted.message.split("; ") if message]
+    elif is_missing:
+        notes.append(f"counters: the emulator did not count, {threads} threads are more than {MOST_COUNTED}")
+    notes += differences(found)
+    return replace(record, readings=tuple(found), notes=tuple(dict.fromkeys(notes)), lines=lines)
+
+
+def _emulated(job: Job, device: Device, language: Language) -> tuple[Verdict, Run]:
+    from kernellab.devices.emulated import EmulatedDevice
+
+    emulator = EmulatedDevice(device.arch)
+    plan = timing.host_plan(device, job.plan)
+    run = emulator.run(emulator.build(plan.kernel, language), plan)
+    return judge(plan, run), run
+
+
+def differences(readings: list[Reading]) -> list[str]:
+    """Return one sentence for each count that the hardware and the emulator see differently.
+
+    Examples
+    --------
+    >>> counted = Reading("global_load_sectors", 4.0, "sectors", "counted")
+    >>> differences([counted, Reading("global_load_sectors", 5.0, "sectors", "measured")])
+    ['global_load_sectors: counted 4, measured 5 (+25 %)']
+    """
+    counted = {item.name: item.value for item in readings if item.source == "counted"}
+    found = []
+    for item in readings:
+        # Instructions are those of the PTX here and of the machine code there.
+        is_known = item.name in counted and item.name not in counts.ON_PTX
+        if item.source != "measured" or not is_known or math.isnan(item.value):
+            continue
+        before = counted[item.name]
+        if not math.isclose(before, item.value, rel_tol=1e-9):
+            more = f" ({100 * (item.value - before) / before:+.3g} %)" if before else ""
+            found.append(f"{item.name}: counted {before:g}, measured {item.value:g}{more}")
+    return found
+
+
 def observe(job: Job, device: Device, language: Language, *, sanitize: bool = False) -> tuple[Record, Run]:
-    """Build, run and verify a job; return its Record, and the run for its outputs."""
+    """Build, run and verify a job; return its Record, and the run for its outputs. Nothing is timed."""
     plan = job.plan
     program = device.build(plan.kernel, language)
     run = device.run(program, plan, sanitize=sanitize)
-    verdict = judge(plan, run)
+    verdict = judge(timing.host_plan(device, plan), run)
     readings, reasons = _read(program, plan, run)
     launch = plan.steps[0] if plan.steps else None
     notes = [*job.notes, *reasons, *(note for trace in run.traces for note in trace.notes)]
@@ -231,7 +400,7 @@ def _versions() -> Mapping[str, str]:
     from importlib import metadata
 
     found = {"python": platform.python_version(), "system": platform.platform()}
-    for name in ("kernellab", "numpy", "numba-cuda", "nvidia-cuda-nvrtc", "nvidia-cuda-nvdisasm"):
+    for name in ("kernellab", "numpy", "cupy-cuda13x", "numba-cuda", "nvidia-cuda-nvrtc", "nvidia-cuda-nvdisasm"):
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:

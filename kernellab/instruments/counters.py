@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -17,12 +18,17 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kernellab.errors import ExecutionError, UnavailableError
+from kernellab.instruments.reading import Reading
+from kernellab.instruments.trace import unit_of
 from kernellab.kernel import Kernel, Language
+
+if TYPE_CHECKING:
+    from kernellab.emulator.summary import Line
 
 METRICS: Mapping[str, str] = {
     "global_load_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
@@ -57,6 +63,11 @@ METRICS: Mapping[str, str] = {
     "achieved_occupancy": "sm__warps_active.avg.pct_of_peak_sustained_active",
 }
 """kernellab's name -> Nsight Compute's metric."""
+
+RENAMED: Mapping[str, str] = {"seconds": "seconds_ncu", "branches": "branch_targets"}
+"""Where a Reading's name says more than the key above: what is not what the emulator counts under that name."""
+
+_UNITS = {"seconds": "s", "dram_bytes_read": "B", "dram_bytes_written": "B", "achieved_occupancy": "1"}
 
 _SCALES = {
     "nsecond": 1e-9, "ns": 1e-9, "usecond": 1e-6, "us": 1e-6, "msecond": 1e-3, "ms": 1e-3, "second": 1.0, "s": 1.0,
@@ -127,12 +138,31 @@ def read_counters(
     ExecutionError
         If the child failed otherwise.
     """
+    options = ["--csv", "--page", "raw", "--metrics", ",".join(METRICS[name] for name in metrics)]
+    output, launches = profile(jobs, options, timeout)
+    rows = parse_raw_page(output, metrics)
+    if len(rows) != sum(launches):
+        raise ExecutionError(f"counters: ncu reported {len(rows)} launches, {sum(launches)} were made")
+    found, position = [], 0
+    for count in launches:
+        found.append(rows[position : position + count])
+        position += count
+    return found
+
+
+def profile(jobs: Sequence[Job], options: Sequence[str], timeout: float) -> tuple[str, list[int]]:
+    """Run jobs under Nsight Compute in a child process; return what it printed, and each job's launches.
+
+    Raises
+    ------
+    UnavailableError, ExecutionError
+        See `read_counters`.
+    """
     program = find_ncu()
     with tempfile.TemporaryDirectory() as folder:
         write_jobs(Path(folder), jobs)
         command = [
-            program, "--clock-control", "none", "--profile-from-start", "off", "--csv", "--page", "raw",
-            "--metrics", ",".join(METRICS[name] for name in metrics),
+            program, "--clock-control", "none", "--profile-from-start", "off", *options,
             sys.executable, "-m", "kernellab.instruments.profiled", folder,
         ]  # fmt: skip
         try:
@@ -141,13 +171,59 @@ def read_counters(
             raise ExecutionError(f"counters: ncu took longer than {timeout:.0f} s; give it fewer jobs") from None
         check_output(done.returncode, done.stdout, done.stderr)
         launches = json.loads((Path(folder) / "launches.json").read_text(encoding="utf-8"))
-    rows = parse_raw_page(done.stdout, metrics)
-    if len(rows) != sum(launches):
-        raise ExecutionError(f"counters: ncu reported {len(rows)} launches, {sum(launches)} were made")
-    found, position = [], 0
-    for count in launches:
-        found.append(rows[position : position + count])
-        position += count
+    return done.stdout, launches
+
+
+def readings(launches: Sequence[Mapping[str, float]]) -> tuple[Reading, ...]:
+    """Return hardware counters as Readings, launches added up.
+
+    Parameters
+    ----------
+    launches : sequence of mapping of str to float
+        As `read_counters` gives for one job.
+
+    Returns
+    -------
+    tuple of Reading
+        All ``measured``; the note is Nsight Compute's name. What this chip lacks is left out.
+
+    Examples
+    --------
+    >>> [(item.name, item.value) for item in readings([{"global_load_sectors": 3.0}, {"global_load_sectors": 4.0}])]
+    [('global_load_sectors', 7.0)]
+    """
+    names = dict.fromkeys(name for launch in launches for name in launch)
+    total = {name: sum(launch.get(name, math.nan) for launch in launches) for name in names}
+    if "achieved_occupancy" in total:
+        total["achieved_occupancy"] /= max(len(launches), 1)
+    found = [
+        Reading(RENAMED.get(name, name), value, _UNITS.get(name) or unit_of(name), "measured", METRICS[name])
+        for name, value in total.items()
+        if not math.isnan(value)
+    ]
+    return (*found, *_derived(total))
+
+
+def _derived(total: Mapping[str, float]) -> list[Reading]:
+    """Return what the emulator counts in one number and the hardware in two, and ratios."""
+    found = []
+
+    def add(name: str, value: float, unit: str, note: str) -> None:
+        if not math.isnan(value):
+            found.append(Reading(name, value, unit, "measured", note))
+
+    def get(name: str) -> float:
+        return total.get(name, math.nan)
+
+    for what in ("requests", "sectors"):
+        add(f"global_atomic_{what}", get(f"global_atom_{what}") + get(f"global_red_{what}"), what, "atom + red")
+    for kind in ("load", "store"):
+        requests = get(f"global_{kind}_requests")
+        ratio = get(f"global_{kind}_sectors") / requests if requests else math.nan
+        add(f"sectors_per_request_{kind}", ratio, "sectors/request", "sectors / requests")
+    issued = get("warp_instructions_sass")
+    lanes = get("thread_instructions_on") / (32 * issued) if issued else math.nan
+    add("warp_efficiency", lanes, "1", "lanes that are on, predicates included, of SASS instructions")
     return found
 
 
@@ -206,3 +282,13 @@ def write_jobs(folder: Path, jobs: Sequence[Job]) -> None:
             }
         )
     (folder / "jobs.json").write_text(json.dumps(described), encoding="utf-8")
+
+
+def line_counters(job: Job, timeout: float = 300.0) -> tuple[Line, ...]:
+    """Run one job under Nsight Compute and return its counters by source line.
+
+    As `counter_lines.line_counters`, which says what each number is.
+    """
+    from kernellab.instruments import counter_lines
+
+    return counter_lines.line_counters(job, timeout)
