@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from kernellab.emulator import atomics
-from kernellab.emulator.code import Binder, Step, Views, copy_step, sequence_step
+from kernellab.emulator.code import Binder, Step, Views
 from kernellab.emulator.lanes import WARP, Lanes
 from kernellab.emulator.memory import (
     LOCAL_WINDOW,
@@ -26,10 +25,10 @@ from kernellab.emulator.ptx import (
     Memory,
     Operand,
     Register,
-    Sink,
     Symbol,
     Vector,
 )
+from kernellab.emulator.steps import copy_step, sequence_step
 from kernellab.errors import UnsupportedPTXError
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 SPACES = ("global", "shared", "local", "const", "param")
-_WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}
+WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}
 _BY_WINDOW = {SHARED_WINDOW >> WINDOW_BITS: "shared", LOCAL_WINDOW >> WINDOW_BITS: "local"}
 
 
@@ -95,7 +94,7 @@ def addresses_of(views: Views, base: int, offset: int, lanes: Lanes) -> npt.NDAr
     return part.astype(np.int64)
 
 
-def _parts(space: str, addresses: npt.NDArray[np.int64], lanes: Lanes) -> list[tuple[str, Array, Lanes]]:
+def parts_of(space: str, addresses: npt.NDArray[np.int64], lanes: Lanes) -> list[tuple[str, Array, Lanes]]:
     """Resolve generic addresses: which lanes point to which space, with addresses inside it."""
     if space != "generic":
         return [("global" if space in ("const", "param") else space, addresses, lanes)]
@@ -103,20 +102,20 @@ def _parts(space: str, addresses: npt.NDArray[np.int64], lanes: Lanes) -> list[t
     low, high = int(flat.min()) >> WINDOW_BITS, int(flat.max()) >> WINDOW_BITS
     if low == high:
         name = _BY_WINDOW.get(low, "global")
-        return [(name, addresses - _WINDOWS[name] if name in _WINDOWS else addresses, lanes)]
+        return [(name, addresses - WINDOWS[name] if name in WINDOWS else addresses, lanes)]
     windows = addresses >> WINDOW_BITS
     found = []
     for number, name in ((0, "global"), *_BY_WINDOW.items()):
         inner = lanes.restricted(windows == number)
         if inner.count:
-            found.append((name, addresses - _WINDOWS.get(name, 0), inner))
+            found.append((name, addresses - WINDOWS.get(name, 0), inner))
     others = lanes.restricted((windows < 0) | (windows > LOCAL_WINDOW >> WINDOW_BITS))
     if others.count:
         found.append(("global", addresses, others))
     return found
 
 
-def _aligned(flat: Array, nbytes: int, faults: list[Fault]) -> Array:
+def aligned(flat: Array, nbytes: int, faults: list[Fault]) -> Array:
     """Return the addresses rounded down to a multiple of `nbytes`; those that were not are faults."""
     wrong = flat & (nbytes - 1)
     if wrong.any():
@@ -146,9 +145,9 @@ def bind_load(binder: Binder, instruction: Instruction) -> Step:
     def step_load(views: Views, lanes: Lanes, batch: Batch) -> None:
         batch.current_number = number
         addresses = addresses_of(views, base, offset, lanes)
-        for space, where, part in _parts(shape.space, addresses, lanes):
+        for space, where, part in parts_of(shape.space, addresses, lanes):
             faults: list[Fault] = []
-            flat = _aligned(part.flat(where), nbytes, faults)
+            flat = aligned(part.flat(where), nbytes, faults)
             values = batch.load(space, part, flat, width, count, faults)
             for slot, value in zip(slots, values, strict=True):
                 if slot is not None:
@@ -213,9 +212,9 @@ def bind_store(binder: Binder, instruction: Instruction) -> Step:
     def step_store(views: Views, lanes: Lanes, batch: Batch) -> None:
         batch.current_number = number
         addresses = addresses_of(views, base, offset, lanes)
-        for space, where, part in _parts(shape.space, addresses, lanes):
+        for space, where, part in parts_of(shape.space, addresses, lanes):
             faults: list[Fault] = []
-            flat = _aligned(part.flat(where), nbytes, faults)
+            flat = aligned(part.flat(where), nbytes, faults)
             values = [
                 np.full(flat.size, views[s])
                 if c
@@ -228,136 +227,3 @@ def bind_store(binder: Binder, instruction: Instruction) -> Step:
             batch.count(number, space, "store", where, part)
 
     return step_store
-
-
-def bind_atomic(binder: Binder, instruction: Instruction) -> Step:
-    """Make the step of ``atom`` or ``red``, also on vectors and packed halves."""
-    parts = instruction.opcode.replace("::", ".").split(".")
-    shape = shape_of(instruction.opcode)
-    name = next((part for part in parts[1:] if part in (*atomics.OPERATIONS, "cas")), "")
-    if not name:
-        raise UnsupportedPTXError(f"{instruction.opcode}: no atomic operation that the emulator knows")
-    operands = list(instruction.operands)
-    is_reduction = parts[0] == "red"
-    target: Operand = Sink() if is_reduction else operands.pop(0)
-    dtype = atomics.dtype_of(shape.type)
-    width = shape.width
-    targets = list(target.elements) if isinstance(target, Vector) else [target]
-    slots = [binder.target(each, UNSIGNED[width]) for each in targets]
-    base, offset = bind_address(binder, operands[0])
-    groups = [list(each.elements) if isinstance(each, Vector) else [each] for each in operands[1:]]
-    inputs = [[binder.source(each, UNSIGNED[width]) for each in group] for group in groups]
-    number = binder.code.first + instruction.index
-    lanes_wide = len(inputs[0])
-    wants_old = any(slot is not None for slot in slots)
-
-    def step_atomic(views: Views, lanes: Lanes, batch: Batch) -> None:
-        batch.current_number = number
-        addresses = addresses_of(views, base, offset, lanes)
-        for space, where, part in _parts(shape.space, addresses, lanes):
-            faults: list[Fault] = []
-            flat = _aligned(part.flat(where), width * lanes_wide, faults)
-            for k in range(lanes_wide):
-                values = [_flat_source(views, group[k], part) for group in inputs]
-                old = _apply(batch, space, part, flat + k * width, width, name, dtype, values, wants_old, faults)
-                if wants_old and slots[k] is not None:
-                    part.put_flat(views[slots[k]], old)
-            if faults:
-                batch.report(number, "atomic", space, part, faults)
-            batch.count(number, space, "atomic", where, part)
-
-    return step_atomic
-
-
-def _flat_source(views: Views, slot: int, lanes: Lanes) -> Array:
-    value = views[slot]
-    if not isinstance(value, np.ndarray) or value.ndim == 0:
-        return np.full(lanes.count, value)
-    return np.ascontiguousarray(lanes.flat(value[lanes.rows]))
-
-
-def _apply(
-    batch: Batch, space: str, lanes: Lanes, flat: Array, width: int, name: str, dtype: np.dtype[Any],
-    values: list[Array], wants_old: bool, faults: list[Fault],
-) -> Array:  # fmt: skip
-    """Apply an atomic at flat addresses; return the old bits."""
-    per_element = width // dtype.itemsize
-    has_changed = True
-    order = batch.atomic_order(flat.size)
-
-    def apply(elements: Array, indexes: Array, positions: npt.NDArray[np.intp] | slice) -> Array:
-        nonlocal has_changed
-        operands = [value[positions] for value in values]
-        if order is not None:
-            chosen = order[: indexes.size] if indexes.size == order.size else np.argsort(order[positions])
-            indexes = indexes[chosen]
-            operands = [operand[chosen] for operand in operands]
-        if name == "cas":
-            old = atomics.compare_and_swap(elements, indexes, *operands)
-            has_changed = bool((old == operands[0]).any())
-        elif per_element == 1:
-            old = atomics.combine(name, elements.view(dtype), indexes, operands[0].view(dtype), wants_old)
-            old = old.view(elements.dtype)
-            if name == "exch":
-                has_changed = bool((old != operands[0]).any())
-            elif name in ("add", "or", "xor"):
-                has_changed = bool(operands[0].any())
-        else:  # packed halves: each half is atomic for itself
-            halves = elements.view(dtype)
-            pairs = operands[0].view(dtype).reshape(-1, per_element)
-            parts = [
-                atomics.combine(name, halves, indexes * per_element + i, pairs[:, i].copy(), True)
-                for i in range(per_element)
-            ]
-            old = np.stack(parts, axis=1).reshape(-1).view(elements.dtype)
-        if order is not None:
-            back = np.empty_like(old)
-            back[chosen] = old
-            return back
-        return old
-
-    old = batch.update(space, lanes, flat, width, apply, faults)
-    if has_changed:
-        batch.changed()
-    return old
-
-
-def bind_convert_address(binder: Binder, instruction: Instruction) -> Step:
-    """Make the step of ``cvta``: between a generic address and one inside a space."""
-    parts = instruction.opcode.split(".")
-    is_back = "to" in parts
-    space = next(part for part in parts if part in SPACES)
-    nbytes = TYPE_BYTES[parts[-1]]
-    dtype = UNSIGNED[nbytes]
-    target, source = instruction.operands
-    if isinstance(source, Memory) and isinstance(source.base, Register):
-        raise UnsupportedPTXError(f"{instruction.opcode} of a register plus an offset")
-    slot, where = binder.source(source, dtype), binder.target(target, dtype)
-    is_constant = binder.is_constant(slot)
-    assert where is not None
-    window = _WINDOWS.get(space, 0)
-    if not window:
-        return copy_step(slot, is_constant, where)
-    shift = dtype.type(window) if nbytes == 8 else dtype.type(0)
-
-    def step(views: Views, lanes: Lanes, batch: Batch) -> None:
-        value = views[slot] if is_constant else views[slot][lanes.rows]
-        lanes.put(views[where], value - shift if is_back else value + shift)
-
-    return step
-
-
-def bind_is_space(binder: Binder, instruction: Instruction) -> Step:
-    """Make the step of ``isspacep``."""
-    space = next(part for part in instruction.opcode.replace("::", ".").split(".") if part in SPACES)
-    target = binder.target(instruction.operands[0], np.dtype(np.bool_))
-    source = binder.source(instruction.operands[1], np.dtype(np.uint64))
-    is_constant = binder.is_constant(source)
-    number = _WINDOWS.get(space, 0) >> WINDOW_BITS
-    assert target is not None
-
-    def step(views: Views, lanes: Lanes, batch: Batch) -> None:
-        value = np.asarray(views[source] if is_constant else views[source][lanes.rows])
-        lanes.put(views[target], (value >> np.uint64(WINDOW_BITS)) == number)
-
-    return step

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from kernellab.emulator.batch import Batch, Frame
+from kernellab.emulator.batch import Batch
 from kernellab.emulator.code import Binder
 from kernellab.emulator.flow import Block
+from kernellab.emulator.frame import Frame
 from kernellab.emulator.joins import Join, Waiter
 from kernellab.emulator.lanes import WARP, Lanes, Mask
 from kernellab.emulator.memory import UNSIGNED

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kernellab.emulator import counting
-from kernellab.emulator.code import Code, Views, storage_dtype
+from kernellab.emulator.code import Code
 from kernellab.emulator.counts import Counts
 from kernellab.emulator.flow import Block
+from kernellab.emulator.frame import Frame
 from kernellab.emulator.lanes import WARP, Lanes
 from kernellab.emulator.memory import Fault, OwnedMemory
 from kernellab.errors import ExecutionError
@@ -29,43 +30,6 @@ MAX_SECONDS = 12.0
 """Processor time that one wave of blocks may take where no budget is given..."""
 LEAST_STEPS = 1 << 16
 """...once it has executed this many instructions."""
-
-
-class Frame:
-    """The registers and variables of one function at one depth of calls, for all warps of a batch."""
-
-    def __init__(self, batch: Batch, code: Code, depth: int, local_base: int) -> None:
-        self.code = code
-        self.depth = depth
-        self.local_base = local_base
-        height = batch.height
-        self.registers: dict[str, Array] = {}
-        self.parameters = {
-            name: np.zeros((height, WARP, -(-nbytes // 8) * 8), np.uint8)
-            for name, nbytes in code.parameter_bytes.items()
-        }
-        self.views: Views = [self._view(batch, slot) for slot in code.slots]
-
-    def _view(self, batch: Batch, slot: Any) -> Any:
-        if slot.kind == "constant":
-            return slot.value
-        if slot.kind == "local":
-            offset = self.local_base + self.code.local_offsets[slot.name] + slot.part
-            return slot.dtype.type(offset)
-        if slot.kind == "parameter":
-            raw = self.parameters[slot.name][:, :, slot.part : slot.part + slot.dtype.itemsize]
-            return raw.view(slot.dtype)[:, :, 0]
-        if slot.kind == "special":
-            storage = batch.special(slot.name)
-        else:
-            storage = self.registers.get(slot.name)
-            if storage is None:
-                dtype = storage_dtype(self.code.register_types[slot.name])
-                storage = self.registers[slot.name] = np.zeros((batch.height, WARP), dtype)
-        if storage.dtype.itemsize == slot.dtype.itemsize:
-            return storage if storage.dtype == slot.dtype else storage.view(slot.dtype)
-        parts = storage.view(slot.dtype).reshape(batch.height, WARP, -1)
-        return parts[:, :, slot.part]
 
 
 class Batch:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernellab.emulator.batch import Frame
 from kernellab.emulator.code import Binder
 from kernellab.emulator.flow import EXIT, Block
+from kernellab.emulator.frame import Frame
 from kernellab.emulator.joins import Join
 from kernellab.emulator.lanes import WARP, Lanes, Mask
 from kernellab.emulator.ptx import Instruction, Register

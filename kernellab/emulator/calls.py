@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from kernellab.emulator.batch import Batch, Frame
+from kernellab.emulator.batch import Batch
 from kernellab.emulator.branches import split
 from kernellab.emulator.code import Binder
 from kernellab.emulator.flow import Block
+from kernellab.emulator.frame import Frame
 from kernellab.emulator.lanes import Lanes
 from kernellab.emulator.memory import LOCAL_WINDOW, SHARED_WINDOW, UNSIGNED, WINDOW_BITS, Fault
 from kernellab.emulator.ptx import Group, Instruction, Operand, Register, Symbol

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernellab.emulator.access import (
-    bind_atomic,
-    bind_convert_address,
-    bind_is_space,
-    bind_load,
-    bind_store,
-)
+from kernellab.emulator.access import bind_load, bind_store
+from kernellab.emulator.atomic_access import bind_atomic
 from kernellab.emulator.batch import Batch
-from kernellab.emulator.code import Binder, Step, Views, bind_data, bind_move, guarded
+from kernellab.emulator.code import Binder, Step, Views
 from kernellab.emulator.flow import family
+from kernellab.emulator.generic import bind_convert_address, bind_is_space
 from kernellab.emulator.lanes import Lanes
 from kernellab.emulator.memory import UNSIGNED
 from kernellab.emulator.ptx import Instruction, Register, Special
+from kernellab.emulator.steps import bind_data, bind_move, guarded
 from kernellab.errors import UnsupportedPTXError
 
 _HINTS = {

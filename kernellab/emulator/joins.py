@@ -11,8 +11,8 @@ import numpy.typing as npt
 from kernellab.emulator.lanes import WARP, Mask
 
 if TYPE_CHECKING:
-    from kernellab.emulator.batch import Frame
     from kernellab.emulator.flow import Block
+    from kernellab.emulator.frame import Frame
 
 Rows = npt.NDArray[np.intp]
 
