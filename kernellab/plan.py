@@ -133,12 +133,14 @@ class Plan:
 
     def reference(self) -> dict[str, Any]:
         """Return the NumPy answer, by output name."""
-        return self.kernel.problem.reference(**self.inputs, **self.parameters)
+        with np.errstate(all="ignore"):  # infinities and NaN are values to compare, not mistakes
+            return self.kernel.problem.reference(**self.inputs, **self.parameters)
 
     def magnitude(self) -> dict[str, Any]:
         """Return what the error of each output is in proportion to; empty where it is the answer itself."""
         magnitude = self.kernel.problem.magnitude
-        return {} if magnitude is None else magnitude(**self.inputs, **self.parameters)
+        with np.errstate(all="ignore"):
+            return {} if magnitude is None else magnitude(**self.inputs, **self.parameters)
 
     @property
     def roundings(self) -> int:
@@ -207,6 +209,7 @@ def bind(
     sizes: dict[str, int] = {}
     for operand in kernel.inputs:
         checks.check_array(kernel, operand, arrays[operand.name], sizes)
+    kernel = kernel.tuned(sizes)
     for name in parameters:
         if name not in {item.name for item in kernel.parameters}:
             known = ", ".join(item.name for item in kernel.parameters) or "none"

@@ -9,7 +9,10 @@ from kernellab.errors import SpecError
 from kernellab.kernel import Kernel
 from kernellab.problem import Problem
 
-PROBLEMS = ("copy", "transpose", "shared_stride", "relu", "uneven_work", "masked_rows")
+PROBLEMS = (
+    *("copy", "transpose", "shared_stride", "relu", "uneven_work", "masked_rows"),
+    *("scale", "axpy", "triad"),
+)
 
 
 def problem(name: str) -> Problem:

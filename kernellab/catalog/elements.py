@@ -162,3 +162,63 @@ def _packed(builder: Any, floats: list[Any], element: str) -> list[Any]:
     text = f"cvt.rn.{WORD_FORMATS[element]}x2.f32 $0, $1, $2;"
     pairs = zip(floats[1::2], floats[::2], strict=True)
     return [_call(builder, ir.IntType(32), text, "=r,f,f", list(pair)) for pair in pairs]
+
+
+@cache
+def register_access(element: str, nbytes: int = 16) -> tuple[Any, Any]:
+    """Return ``fill(kept, at, array, i)`` and ``drain(array, i, kept, at)``: vectors by way of a local array.
+
+    A ``cuda.local.array`` of float32 whose indices are all known once loops are unrolled lives in registers:
+    so a twin keeps several vectors in flight, as an array in CUDA C does.
+
+    Parameters
+    ----------
+    element : {"float32", "float16", "bfloat16"}
+    nbytes : {4, 8, 16}
+        Bytes of a vector.
+
+    Returns
+    -------
+    tuple of intrinsics
+        ``fill`` loads the vector at flat position ``i`` of `array` into ``kept[at:]``, ``drain`` stores it
+        from there.
+    """
+    from llvmlite import ir
+    from numba.cuda import types
+    from numba.cuda.extending import intrinsic
+
+    load, store = vector_access(element, nbytes)
+    width = lanes(element, nbytes)
+    places = [ir.Constant(ir.IntType(64), lane) for lane in range(width)]
+
+    def start(context: Any, builder: Any, array_type: Any, array: Any, index_type: Any, index: Any) -> Any:
+        data = context.make_array(array_type)(context, builder, array).data
+        return builder.gep(data, [context.cast(builder, index, index_type, types.intp)])
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def fill(typing: Any, kept: Any, at: Any, array: Any, index: Any) -> Any:
+        signature_of_load, emit_load = load._defn(typing, array, index)
+
+        def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            values = emit_load(context, builder, signature_of_load, arguments[2:])
+            first = start(context, builder, kept, arguments[0], at, arguments[1])
+            for lane, place in enumerate(places):
+                builder.store(builder.extract_value(values, lane), builder.gep(first, [place]))
+            return context.get_dummy_value()
+
+        return types.void(kept, at, array, index), emit
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def drain(typing: Any, array: Any, index: Any, kept: Any, at: Any) -> Any:
+        floats = types.UniTuple(types.float32, width)
+        signature_of_store, emit_store = store._defn(typing, array, index, floats)
+
+        def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            first = start(context, builder, kept, arguments[2], at, arguments[3])
+            values = [builder.load(builder.gep(first, [place])) for place in places]
+            packed = context.make_tuple(builder, floats, values)
+            return emit_store(context, builder, signature_of_store, [*arguments[:2], packed])
+
+        return types.void(array, index, kept, at), emit
+
+    return fill, drain

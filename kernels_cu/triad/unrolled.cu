@@ -1,0 +1,68 @@
+// triad/unrolled: several vectors a thread, all loads before the first store.
+//
+// computes  y[i] = a[i] * b[i] + c[i]
+// mapping   a block -> VECTORS times as many vectors of 16 bytes as threads, a block's width apart for each
+//           thread; the first threads of the grid also the elements left over
+// load a 16 sectors/request
+// load b 16 sectors/request
+// load c 16 sectors/request
+// store y 16 sectors/request
+// teaches   What is in flight decides: latency x bandwidth is 30 to 40 KiB a multiprocessor on an H200. Loads
+//           of one thread overlap only if they stand before the first use; a store between them may alias and
+//           would part them. 16 bytes an element: 2^28 floats at the 4255 GB/s of a copy on an H200 take 1009
+//           us.
+// source    the vector triad of Schoenauer
+
+#include "element.cuh"
+
+#ifndef VECTORS
+#define VECTORS 4
+#endif
+static_assert(VECTORS >= 1 && VECTORS <= 16,
+              "triad/unrolled: VECTORS must be 1 to 16, they live in registers");
+
+extern "C" __global__ void triad_unrolled(const element_t* __restrict__ a, const element_t* __restrict__ b,
+                                          const element_t* __restrict__ c, element_t* __restrict__ y,
+                                          long long n) {
+    constexpr int EACH = LANES(wide16_t);
+    const long long whole = n / EACH;
+    const long long first = (long long)blockIdx.x * blockDim.x * VECTORS + threadIdx.x;
+
+    // All loads first.
+    wide16_t a_wide[VECTORS], b_wide[VECTORS], c_wide[VECTORS];
+#pragma unroll
+    for (int v = 0; v < VECTORS; ++v) {
+        const long long i = first + v * (int)blockDim.x;
+        if (i < whole) {
+            a_wide[v] = reinterpret_cast<const wide16_t*>(a)[i];
+            b_wide[v] = reinterpret_cast<const wide16_t*>(b)[i];
+            c_wide[v] = reinterpret_cast<const wide16_t*>(c)[i];
+        }
+    }
+
+    // Then arithmetic and stores.
+#pragma unroll
+    for (int v = 0; v < VECTORS; ++v) {
+        const long long i = first + v * (int)blockDim.x;
+        if (i < whole) {
+            float a_value[EACH], b_value[EACH], c_value[EACH], value[EACH];
+            unpack<element_t>(a_wide[v], a_value);
+            unpack<element_t>(b_wide[v], b_value);
+            unpack<element_t>(c_wide[v], c_value);
+#pragma unroll
+            for (int k = 0; k < EACH; ++k) {
+                value[k] = a_value[k] * b_value[k] + c_value[k];
+            }
+            reinterpret_cast<wide16_t*>(y)[i] = pack<wide16_t, element_t>(value);
+        }
+    }
+
+    // Up to EACH - 1 elements are left at the end.
+    const long long last = whole * EACH + (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (last < n) {
+        const element_t a_last = a[last];
+        const element_t b_last = b[last];
+        const element_t c_last = c[last];
+        y[last] = from_float<element_t>(to_float(a_last) * to_float(b_last) + to_float(c_last));
+    }
+}
