@@ -31,7 +31,9 @@ _C_TYPES: dict[str, Any] = {
     "__nv_bfloat16": ml_dtypes.bfloat16, "nv_bfloat16": ml_dtypes.bfloat16,
     "__nv_bfloat162": ml_dtypes.bfloat16, "nv_bfloat162": ml_dtypes.bfloat16,
 }  # fmt: skip
-_VECTOR = re.compile(r"^(char|uchar|short|ushort|int|uint|long|ulong|longlong|ulonglong|float|double)([1-4])$")
+_VECTOR = re.compile(
+    r"^(char|uchar|short|ushort|int|uint|long|ulong|longlong|ulonglong|float|double)([1-4])$"
+)
 _MANGLED = {
     "b": "bool", "c": "char", "a": "signed char", "h": "unsigned char", "s": "short", "t": "unsigned short",
     "i": "int", "j": "unsigned int", "l": "long", "m": "unsigned long", "x": "long long",
@@ -74,7 +76,9 @@ def c_dtype(text: str) -> tuple[np.dtype[Any] | None, bool]:
     >>> c_dtype("const float* __restrict__")
     (dtype('float32'), True)
     """
-    text = re.sub(r"\b(const|volatile|__restrict__|__restrict|restrict|struct|__grid_constant__)\b", " ", text)
+    text = re.sub(
+        r"\b(const|volatile|__restrict__|__restrict|restrict|struct|__grid_constant__)\b", " ", text
+    )
     text = re.sub(r"__align__\s*\(\s*\d+\s*\)", " ", text)
     is_pointer = "*" in text or "[" in text
     depth = text.count("*") + text.count("[")
@@ -84,7 +88,13 @@ def c_dtype(text: str) -> tuple[np.dtype[Any] | None, bool]:
         return np.dtype(np.uint64), True
     words = base.split()
     if len(words) > 1 and set(words) <= {"unsigned", "signed", "long", "int", "short", "char"}:
-        sign = "unsigned " if "unsigned" in words else "signed " if words.count("char") and "signed" in words else ""
+        sign = (
+            "unsigned "
+            if "unsigned" in words
+            else "signed "
+            if words.count("char") and "signed" in words
+            else ""
+        )
         core = [word for word in words if word not in ("unsigned", "signed")]
         core = [word for word in core if word != "int"] or ["int"]
         base = (sign + " ".join(core)).strip()
@@ -239,7 +249,10 @@ def refine(parameters: Sequence[Parameter], types: Sequence[tuple[str, str]] | N
 
 def describe(parameters: Sequence[Parameter]) -> str:
     """Write a parameter list for a message."""
-    return ", ".join(f"{each.text or f'{each.nbytes} bytes'} {each.name}".strip() for each in parameters) or "none"
+    return (
+        ", ".join(f"{each.text or f'{each.nbytes} bytes'} {each.name}".strip() for each in parameters)
+        or "none"
+    )
 
 
 def check_count(who: str, parameters: Sequence[Parameter], arguments: Sequence[Any]) -> None:
@@ -315,7 +328,9 @@ def is_contiguous(array: Array) -> bool:
     return True
 
 
-def _pack_array(who: str, parameter: Parameter, value: Array, pointer_of: Callable[[str, Array], int]) -> bytes:
+def _pack_array(
+    who: str, parameter: Parameter, value: Array, pointer_of: Callable[[str, Array], int]
+) -> bytes:
     if parameter.is_pointer is False or parameter.nbytes != 8:
         raise ArgumentError(
             f"{who}: {parameter.name} is {_kind(parameter)}, got an array of {value.dtype}; pass a scalar"
@@ -341,7 +356,7 @@ def _is_bytes(dtype: np.dtype[Any]) -> bool:
     return dtype in (np.dtype(np.int8), np.dtype(np.uint8))
 
 
-def _pack_number(who: str, parameter: Parameter, value: complex) -> bytes:
+def _pack_number(who: str, parameter: Parameter, value: int | float | complex) -> bytes:
     dtype = parameter.dtype
     if dtype is None:
         dtype = _guess(parameter, value)
@@ -358,27 +373,31 @@ def _pack_number(who: str, parameter: Parameter, value: complex) -> bytes:
         raise ArgumentError(
             f"{who}: {parameter.name} is {_kind(parameter)}, got the float {value!r}; pass an integer"
         )
-    if dtype.kind in "iu":
+    if dtype.kind in "iu" and not isinstance(value, complex):
         limits = np.iinfo(dtype)
-        if not limits.min <= int(value) <= limits.max:  # type: ignore[arg-type]
+        if not limits.min <= int(value) <= limits.max:
             raise SpecError(
                 f"{who}: {parameter.name} is {_kind(parameter)} and holds {limits.min} to {limits.max}, "
                 f"got {value}"
             )
-        return np.asarray(int(value), dtype).tobytes()  # type: ignore[arg-type]
+        return np.asarray(int(value), dtype).tobytes()
     with np.errstate(over="ignore"):
         converted = np.asarray(value).astype(dtype)
-    if isinstance(value, (int, float)) and np.isinf(converted.astype(np.float64)) and not np.isinf(float(value)):
+    if (
+        isinstance(value, (int, float))
+        and np.isinf(converted.astype(np.float64))
+        and not np.isinf(float(value))
+    ):
         raise SpecError(f"{who}: {parameter.name} is {_kind(parameter)}, and {value!r} is too large for it")
     return converted.tobytes()
 
 
-def _guess(parameter: Parameter, value: complex) -> np.dtype[Any] | None:
+def _guess(parameter: Parameter, value: int | float | complex) -> np.dtype[Any] | None:
     """Choose a type for a plain number where only the size of the parameter is known."""
     if isinstance(value, complex):
         return None
     if isinstance(value, float):
-        return {4: np.dtype(np.float32), 8: np.dtype(np.float64)}.get(parameter.nbytes)
+        return np.dtype(f"f{parameter.nbytes}") if parameter.nbytes in (4, 8) else None
     if parameter.nbytes not in (1, 2, 4, 8):
         return None
     is_signed = value < 0
@@ -404,8 +423,8 @@ def parameters_of(names: Sequence[str], sizes: Mapping[str, tuple[int, int, str]
     found = []
     for name in names:
         nbytes, align, kind = sizes[name]
-        dtype = {"f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}.get(kind)
-        if nbytes > 8:
-            dtype = None
-        found.append(Parameter(name, nbytes, align, dtype, False if dtype is not None or nbytes != 8 else None))
+        dtype = np.dtype(f"f{nbytes}") if kind in ("f32", "f64") and nbytes <= 8 else None
+        found.append(
+            Parameter(name, nbytes, align, dtype, False if dtype is not None or nbytes != 8 else None)
+        )
     return tuple(found)

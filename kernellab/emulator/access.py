@@ -122,8 +122,17 @@ def aligned(flat: Array, nbytes: int, faults: list[Fault]) -> Array:
         positions = np.flatnonzero(wrong)
         note = f"address {int(flat[positions[0]]):#x} is no multiple of {nbytes}"
         faults.append(Fault("misaligned", positions, note))
-        return flat - wrong
+        flat = flat - wrong
     return flat
+
+
+def flat_source(views: Views, slot: int, lanes: Lanes) -> Array:
+    """Return a source operand of the active lanes, in row-major order."""
+    value = views[slot]
+    if not isinstance(value, np.ndarray) or value.ndim == 0:
+        return np.full(lanes.count, value)
+    part = value if lanes.row_count == lanes.height else value[lanes.rows]
+    return np.ascontiguousarray(lanes.flat(part))
 
 
 def bind_load(binder: Binder, instruction: Instruction) -> Step:
@@ -174,7 +183,8 @@ def _load_parameter(binder: Binder, address: Operand, shape: Shape, slots: list[
         offset = start + k * shape.width
         if name in binder.entry_parameters:
             raw = binder.entry_parameters[name][offset : offset + shape.width]
-            steps.append(copy_step(binder.constant(np.frombuffer(raw, source_dtype)[0], source_dtype), True, slot))
+            value = binder.constant(np.frombuffer(raw, source_dtype)[0], source_dtype)
+            steps.append(copy_step(value, True, slot))
         elif name in binder.code.parameter_bytes:
             source = binder.code.slot("parameter", name, source_dtype, offset)
             steps.append(copy_step(source, False, slot))
@@ -215,12 +225,7 @@ def bind_store(binder: Binder, instruction: Instruction) -> Step:
         for space, where, part in parts_of(shape.space, addresses, lanes):
             faults: list[Fault] = []
             flat = aligned(part.flat(where), nbytes, faults)
-            values = [
-                np.full(flat.size, views[s])
-                if c
-                else np.ascontiguousarray(part.flat(views[s] if part.row_count == part.height else views[s][part.rows]))
-                for s, c in zip(slots, constant, strict=True)
-            ]
+            values = [flat_source(views, slot, part) for slot in slots]
             batch.store(space, part, flat, width, values, faults)
             if faults:
                 batch.report(number, "store", space, part, faults)

@@ -65,13 +65,16 @@ def bind_arguments(
     }
 
 
-def _bind_numba(function: Function, arguments: Sequence[Any], pointers: _Pointers, who: str) -> dict[str, bytes]:
+def _bind_numba(
+    function: Function, arguments: Sequence[Any], pointers: _Pointers, who: str
+) -> dict[str, bytes]:
     from kernellab.compile.numba_arguments import flatten_numba_arguments
 
     flat = flatten_numba_arguments(arguments, lambda array: pointers("", array))
     if len(flat) != len(function.parameters):
         raise ArgumentError(
-            f"{who}: its arguments flatten to {len(flat)} parameters, the kernel has {len(function.parameters)}"
+            f"{who}: its arguments flatten to {len(flat)} parameters, the kernel has "
+            f"{len(function.parameters)}; pass what it was compiled for"
         )
     bound = {}
     for variable, scalar in zip(function.parameters, flat, strict=True):

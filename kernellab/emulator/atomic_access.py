@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernellab.emulator import atomics
-from kernellab.emulator.access import addresses_of, aligned, bind_address, parts_of, shape_of
+from kernellab.emulator.access import addresses_of, aligned, bind_address, flat_source, parts_of, shape_of
 from kernellab.emulator.code import Binder, Step, Views
 from kernellab.emulator.lanes import Lanes
 from kernellab.emulator.memory import UNSIGNED, Fault
@@ -49,22 +49,17 @@ def bind_atomic(binder: Binder, instruction: Instruction) -> Step:
             faults: list[Fault] = []
             flat = aligned(part.flat(where), width * lanes_wide, faults)
             for k in range(lanes_wide):
-                values = [_flat_source(views, group[k], part) for group in inputs]
-                old = _apply(batch, space, part, flat + k * width, width, name, dtype, values, wants_old, faults)
-                if wants_old and slots[k] is not None:
-                    part.put_flat(views[slots[k]], old)
+                values = [flat_source(views, group[k], part) for group in inputs]
+                where_k = flat + k * width if k else flat
+                old = _apply(batch, space, part, where_k, width, name, dtype, values, wants_old, faults)
+                slot = slots[k] if wants_old else None
+                if slot is not None:
+                    part.put_flat(views[slot], old)
             if faults:
                 batch.report(number, "atomic", space, part, faults)
             batch.count(number, space, "atomic", where, part)
 
     return step_atomic
-
-
-def _flat_source(views: Views, slot: int, lanes: Lanes) -> Array:
-    value = views[slot]
-    if not isinstance(value, np.ndarray) or value.ndim == 0:
-        return np.full(lanes.count, value)
-    return np.ascontiguousarray(lanes.flat(value[lanes.rows]))
 
 
 def _apply(

@@ -20,7 +20,8 @@ _DTYPES: dict[str, Any] = {
 
 def dtype_of(kind: str) -> np.dtype[Any]:
     """Return the dtype in which an atomic of a PTX type computes (packed f16x2 is two elements of f16)."""
-    return np.dtype(_DTYPES[kind.removesuffix("x2")])
+    found: np.dtype[Any] = np.dtype(_DTYPES[kind.removesuffix("x2")])
+    return found
 
 
 def _increment(old: Array, limit: Array) -> Array:
@@ -136,11 +137,11 @@ def compare_and_swap(elements: Array, indexes: Array, compares: Array, news: Arr
     old = np.empty(indexes.size, elements.dtype)
     if starts.size * 16 < indexes.size:  # a crowded address: plain Python is faster
         found = dict(zip(ordered[starts].tolist(), elements[ordered[starts]].tolist(), strict=True))
-        lanes = zip(indexes.tolist(), compares.tolist(), news.tolist(), strict=True)
-        for lane, (where, compare, new) in enumerate(lanes):
-            old[lane] = value = found[where]
-            if value == compare:
-                found[where] = new
+        each = zip(indexes.tolist(), compares.tolist(), news.tolist(), strict=True)
+        for lane, (address, compare, new) in enumerate(each):
+            old[lane] = before = found[address]
+            if before == compare:
+                found[address] = new
         elements[list(found)] = list(found.values())
         return old
     for chosen in _ranks(ordered, starts):

@@ -71,7 +71,7 @@ class Barriers:
         batch = self.scheduler.batch
         arrived = barrier.arrived.reshape(batch.blocks, -1)
         live = self.scheduler.live.reshape(batch.blocks, -1)
-        is_done = (arrived | ~live).all(axis=1) & arrived.any(axis=1)
+        is_done: npt.NDArray[np.bool_] = np.asarray((arrived | ~live).all(axis=1) & arrived.any(axis=1))
         if barrier.threads.any():
             warps = barrier.arrived.any(axis=1).reshape(batch.blocks, -1).sum(axis=1)
             is_done = np.where(barrier.threads > 0, warps * WARP >= barrier.threads, is_done)
@@ -193,10 +193,10 @@ class BlockBarrier:
         there = reached.reshape(batch.blocks, -1)
         if self.reduction == "popc":
             result: Array = by_block.sum(axis=1, dtype=np.uint32)
-        elif self.reduction == "or":
-            result = by_block.any(axis=1)
         else:
-            result = (by_block == there).all(axis=1)
+            result = np.logical_or.reduce(by_block, axis=1)
+            if self.reduction == "and":
+                result = np.logical_and.reduce(by_block == there, axis=1)
         value = np.broadcast_to(result[batch.block_of_row][waiter.rows][:, None], waiter.mask.shape)
         Lanes.of(waiter.rows, waiter.mask, batch.height).put(views[self.target], value)
 

@@ -225,16 +225,14 @@ class Batch:
         for offset, width in ((access.offset, access.width), *access.more):
             where = addresses + offset if offset else addresses
             cost = self._cost(space, operation, where, mask, width, number)
-            if lanes.mask is None:
-                requests = lanes.row_count
-            else:
-                requests = int(np.count_nonzero(mask.any(axis=1)))
+            requests = lanes.row_count if lanes.mask is None else int(np.count_nonzero(mask.any(axis=1)))
             if space == "local":
                 requests *= counting.local_requests(width)
             self.counts.add_access(key, (requests, *cost, lanes.count))
 
     def _cost(
-        self, space: str, operation: str, addresses: Int64, mask: npt.NDArray[np.bool_], width: int, number: int
+        self, space: str, operation: str, addresses: Int64, mask: npt.NDArray[np.bool_], width: int,
+        number: int,
     ) -> tuple[int, int, int]:
         """Return sectors or wavefronts, lines or conflicts, and the ideal of the first."""
         if space == "shared":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from kernellab.emulator.schedule import Next, Scheduler
 
 BOOL = np.dtype(np.bool_)
+Terminator = Callable[["Scheduler", Frame, Block, "Join | None", Lanes], "Next | None"]
 
 
 def split(lanes: Lanes, keep: Mask) -> tuple[Lanes | None, Lanes | None]:
@@ -186,16 +188,15 @@ class Guarded:
         following = block.successors[-1]
         if on is None:
             return following, stack, lanes
+        inner: Terminator = self.inner
         if off is None:
-            found: Next | None = self.inner(scheduler, frame, block, stack, on)
-            return found
-        if isinstance(self.inner, Return | Leave | Trap):
-            self.inner(scheduler, frame, block, stack, on)
+            return inner(scheduler, frame, block, stack, on)
+        if isinstance(inner, Return | Leave | Trap):
+            inner(scheduler, frame, block, stack, on)
             return following, stack, off
         stack = meet(scheduler, frame, block.join, stack, lanes)
         if stack is not None and stack.is_at(frame, following):
             scheduler.arrive(stack, off.row_indexes(), off.full_mask())
         else:
             scheduler.enqueue((frame, following, stack), off.row_indexes(), off.mask)
-        found = self.inner(scheduler, frame, block, stack, on)
-        return found
+        return inner(scheduler, frame, block, stack, on)

@@ -59,6 +59,7 @@ class Call:
     def __call__(
         self, scheduler: Scheduler, frame: Frame, block: Block, stack: Join | None, lanes: Lanes
     ) -> Next | None:
+        """Enter the function, or each of those that the lanes' pointers name."""
         following = block.successors[-1]
         if self.pointer is None:
             builtin = BUILTINS.get(self.name)
@@ -72,11 +73,10 @@ class Call:
         for pointer in np.unique(lanes.flat(pointers)):
             part, _ = split(lanes, pointers == pointer)
             assert part is not None
-            name = names.get(int(pointer))
-            if name is None:
+            if int(pointer) not in names:
                 what = f"call of address {int(pointer):#x}, which is no function"
                 scheduler.batch.fail(self.number, "out of bounds", what, part)
-            self._enter(scheduler, name, frame, following, stack, part)
+            self._enter(scheduler, names[int(pointer)], frame, following, stack, part)
         return None
 
     def _enter(
@@ -154,9 +154,9 @@ def format_text(batch: Batch, text: str, arguments: int, row: int, column: int) 
         if kind in "ouxX":
             return (head + ("d" if kind == "u" else kind)) % integer(nbytes, False)
         if kind in "eEfFgG":
-            return (head + kind) % struct.unpack("<d", take(8))[0]
+            return str((head + kind) % struct.unpack("<d", take(8))[0])
         if kind in "aA":
-            return float.hex(struct.unpack("<d", take(8))[0])
+            return float(struct.unpack("<d", take(8))[0]).hex()
         if kind == "c":
             return (head + "c") % (integer(4, False) & 0xFF)
         if kind == "s":
@@ -169,7 +169,8 @@ def format_text(batch: Batch, text: str, arguments: int, row: int, column: int) 
 
 
 def _argument(frame: Frame, name: str, dtype: Any) -> Array:
-    return frame.parameters[name][:, :, : np.dtype(dtype).itemsize].view(dtype)[:, :, 0]
+    values: Array = frame.parameters[name][:, :, : np.dtype(dtype).itemsize].view(dtype)[:, :, 0]
+    return values
 
 
 def _print(batch: Batch, frame: Frame, call: Call, lanes: Lanes) -> None:

@@ -111,11 +111,13 @@ def basic_blocks(function: Function) -> tuple[Block, ...]:
 
 
 def _is_end(instruction: Instruction | None) -> bool:
-    return instruction is not None and instruction.guard is None and family(instruction.opcode) in ("ret", "exit")
+    if instruction is None or instruction.guard is not None:
+        return False
+    return family(instruction.opcode) in ("ret", "exit")
 
 
 def _post_dominators(successors: Sequence[Sequence[int]]) -> list[int]:
-    """Immediate post-dominator of every block (Cooper, Harvey and Kennedy's iteration on the reverse graph)."""
+    """Immediate post-dominator of every block, by Cooper, Harvey and Kennedy's iteration."""
     count = len(successors)
     exit_node = count
     edges = [[exit_node if target == EXIT else target for target in targets] for targets in successors]
@@ -172,4 +174,4 @@ def _post_dominators(successors: Sequence[Sequence[int]]) -> list[int]:
             if joins[node] != new:
                 joins[node] = new
                 changed = True
-    return [EXIT if join in (None, exit_node) else int(join) for join in joins[:count]]  # type: ignore[arg-type]
+    return [EXIT if join is None or join == exit_node else join for join in joins[:count]]

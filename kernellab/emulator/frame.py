@@ -43,10 +43,10 @@ class Frame:
         if slot.kind == "special":
             storage = batch.special(slot.name)
         else:
-            storage = self.registers.get(slot.name)
-            if storage is None:
+            if slot.name not in self.registers:
                 dtype = storage_dtype(self.code.register_types[slot.name])
-                storage = self.registers[slot.name] = np.zeros((batch.height, WARP), dtype)
+                self.registers[slot.name] = np.zeros((batch.height, WARP), dtype)
+            storage = self.registers[slot.name]
         if storage.dtype.itemsize == slot.dtype.itemsize:
             return storage if storage.dtype == slot.dtype else storage.view(slot.dtype)
         parts = storage.view(slot.dtype).reshape(batch.height, WARP, -1)

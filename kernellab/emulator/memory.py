@@ -70,33 +70,26 @@ class Allocation:
         """The first address behind it."""
         return self.base + self.data.size
 
-    def typed(self, width: int) -> Array:
-        """View the whole elements of `width` bytes; the base must be a multiple of `width`."""
+    def elements(self, addresses: Addresses, width: int) -> tuple[Array, npt.NDArray[np.int64]]:
+        """Return the array of elements of `width` bytes, and the indexes of aligned addresses in it."""
         view = self.views.get(width)
+        shift = -self.base % width  # bytes before the first aligned address
         if view is None:
-            view = self.data[: self.data.size // width * width].view(UNSIGNED[width])
+            count = max(self.data.size - shift, 0) // width
+            view = self.data[shift : shift + count * width].view(UNSIGNED[width])
             self.views[width] = view
-        return view
+        return view, (addresses - (self.base + shift)) >> (width.bit_length() - 1)
 
     def load(self, addresses: Addresses, width: int) -> Array:
         """Read elements whose addresses are in bounds."""
-        offsets = addresses - self.base
-        if self.base % width == 0:
-            return self.typed(width).take(offsets >> (width.bit_length() - 1))
-        return self.data[offsets[:, None] + np.arange(width)].view(UNSIGNED[width])[:, 0]
+        view, indexes = self.elements(addresses, width)
+        found: Array = view.take(indexes) if view.flags.aligned else view[indexes]
+        return found
 
     def store(self, addresses: Addresses, width: int, values: Array) -> None:
         """Write elements whose addresses are in bounds; on a repeated address the last lane wins."""
-        offsets = addresses - self.base
-        if self.base % width == 0:
-            self.typed(width)[offsets >> (width.bit_length() - 1)] = values
-        else:
-            source = np.ascontiguousarray(values).view(np.uint8).reshape(-1, width)
-            self.data[offsets[:, None] + np.arange(width)] = source
-
-    def elements(self, addresses: Addresses, width: int) -> tuple[Array, npt.NDArray[np.int64]]:
-        """Return an array and indexes into it, for read-modify-write."""
-        return self.typed(width), (addresses - self.base) >> (width.bit_length() - 1)
+        view, indexes = self.elements(addresses, width)
+        view[indexes] = values
 
 
 class GlobalMemory:
@@ -143,7 +136,8 @@ class GlobalMemory:
             if above.base - address <= GUARD_BYTES:
                 return f"{above.base - address} bytes before {above.name}"
         elif below is not None and address >> WINDOW_BITS == 0:
-            return f"{address - below.stop} bytes past the end of {below.name}, which has {below.data.size} bytes"
+            past = address - below.stop
+            return f"{past} bytes past the end of {below.name}, which has {below.data.size} bytes"
         return f"address {address:#x}, in no array"
 
     def groups(
@@ -241,7 +235,9 @@ class OwnedMemory:
         if self.written is not None:
             self.written[:] = 0
 
-    def in_bounds(self, addresses: Addresses, nbytes: int, faults: list[Fault]) -> npt.NDArray[np.bool_] | None:
+    def in_bounds(
+        self, addresses: Addresses, nbytes: int, faults: list[Fault]
+    ) -> npt.NDArray[np.bool_] | None:
         """Return None when every access is in bounds, else which are; the others go to `faults`."""
         if int(addresses.min()) >= 0 and int(addresses.max()) + nbytes <= self.size:
             return None
@@ -270,9 +266,8 @@ class OwnedMemory:
                 if unwritten.any():
                     positions = np.flatnonzero(unwritten if is_good is None else unwritten & is_good)
                     if positions.size:
-                        faults.append(
-                            Fault("unwritten", positions, f"byte {addresses[positions[0]]} of {self.name} memory")
-                        )
+                        note = f"byte {addresses[positions[0]]} of {self.name} memory"
+                        faults.append(Fault("unwritten", positions, note))
                     break
         values = [self.views[width].take(index + k if k else index) for k in range(lanes)]
         if is_good is not None:

@@ -190,11 +190,10 @@ class Body:
         if word == "(":
             return Group(tuple(self.sequence(")")))
         if word == "[":
-            inner = list(self.sequence("]"))
-            base, offset = inner[0], 0
+            base, *extra = self.sequence("]")
             if isinstance(base, Memory):
-                base, offset = base.base, base.offset
-            return Memory(base, offset, tuple(inner[1:]))
+                return Memory(base.base, base.offset, tuple(extra))
+            return Memory(base, 0, tuple(extra))
         if word == "!":
             return Register(self.resolve(parser.take()), True)
         if word == "-":

@@ -237,7 +237,9 @@ def _bind_code(binder: Binder, launch: Launch, name: str) -> None:
             raise _unsupported(launch, code, block.terminator, error) from None
 
 
-def _unsupported(launch: Launch, code: Code, instruction: Instruction, error: Exception) -> UnsupportedPTXError:
+def _unsupported(
+    launch: Launch, code: Code, instruction: Instruction, error: Exception
+) -> UnsupportedPTXError:
     number = code.first + instruction.index
     reason = str(error) or type(error).__name__
     return UnsupportedPTXError(

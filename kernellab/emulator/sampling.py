@@ -92,7 +92,10 @@ def strata(grid: tuple[int, int, int]) -> list[list[Box]]:
     """
     groups: list[list[Box]] = [[], [], []]
     axes = sum(side > 1 for side in grid)
-    choices = [((range(0, side, side - 1), 1), (range(1, side - 1), 0)) if side > 1 else ((range(1), 0),) for side in grid]
+    choices = [
+        ((range(0, side, side - 1), 1), (range(1, side - 1), 0)) if side > 1 else ((range(1), 0),)
+        for side in grid
+    ]
     for (x, a), (y, b), (z, c) in itertools.product(*choices):
         ends = a + b + c
         if len(x) * len(y) * len(z):

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from kernellab.emulator.batch import Batch
 
 
-def data_step(compute: Callable[..., Any], sources: list[int], constant: list[bool], targets: list[int | None]) -> Step:
+def data_step(
+    compute: Callable[..., Any], sources: list[int], constant: list[bool], targets: list[int | None]
+) -> Step:
     """Make the step of a data instruction."""
     if isinstance(compute, np.ufunc) and len(targets) == 1 and targets[0] is not None and not all(constant):
         return _ufunc_step(compute, sources, constant, targets[0])

@@ -90,7 +90,8 @@ class WarpOperation:
         outside = lanes.full_mask() & ((members & own) == 0)
         if outside.any():
             row, column = (int(v[0]) for v in np.nonzero(outside))
-            what = f"a lane executes an operation of a warp whose member mask {members[row, column]:#010x} lacks it"
+            bits = int(members[row, column])
+            what = f"a lane executes an operation of a warp whose member mask {bits:#010x} lacks it"
             scheduler.batch.complain(
                 self.number, "absent lane", what, int(lanes.row_indexes()[row]), column, int(outside.sum())
             )
@@ -107,6 +108,7 @@ class WarpBarrier(WarpOperation):
         super().__init__(binder, instruction, number, instruction.operands[0])
 
     def compute(self, batch: Batch, frame: Frame, lanes: Lanes, members: Array) -> None:
+        """Note the barrier for the race detector."""
         if batch.races is not None:
             batch.races.warp_barrier(lanes)
 
@@ -125,6 +127,7 @@ class Shuffle(WarpOperation):
         self.value, self.offset, self.clamp = (binder.source(each, UNSIGNED[4]) for each in operands[1:4])
 
     def compute(self, batch: Batch, frame: Frame, lanes: Lanes, members: Array) -> None:
+        """Exchange values."""
         shape = (lanes.height, WARP)
         value, offset, clamp = (
             np.broadcast_to(frame.views[slot], shape)[lanes.rows]
@@ -165,6 +168,7 @@ class Vote(WarpOperation):
         self.predicate = binder.source(source, BOOL)
 
     def compute(self, batch: Batch, frame: Frame, lanes: Lanes, members: Array) -> None:
+        """Vote."""
         votes = np.broadcast_to(frame.views[self.predicate], (lanes.height, WARP))[lanes.rows]
         votes = (votes != self.is_negated) & lanes.full_mask()
         members = members & lanes.bits()[:, None]
@@ -187,6 +191,7 @@ class Match(WarpOperation):
         self.value = binder.source(operands[1], UNSIGNED[TYPE_BYTES[parts[-1]]])
 
     def compute(self, batch: Batch, frame: Frame, lanes: Lanes, members: Array) -> None:
+        """Compare values."""
         values = np.broadcast_to(frame.views[self.value], (lanes.height, WARP))[lanes.rows]
         found, is_all = warp_ops.match(self.mode, values, members & lanes.bits()[:, None])
         if self.target is not None:
@@ -210,6 +215,7 @@ class Reduce(WarpOperation):
         self.value = binder.source(operands[1], dtype)
 
     def compute(self, batch: Batch, frame: Frame, lanes: Lanes, members: Array) -> None:
+        """Reduce values."""
         values = np.broadcast_to(frame.views[self.value], (lanes.height, WARP))[lanes.rows]
         if self.target is not None:
             found = warp_ops.reduce(self.mode, values, members & lanes.bits()[:, None])
@@ -227,6 +233,7 @@ class Elect(WarpOperation):
         self.predicate = binder.target(first.second, BOOL)
 
     def compute(self, batch: Batch, frame: Frame, lanes: Lanes, members: Array) -> None:
+        """Elect a lane."""
         leader, is_leader = warp_ops.elect(members & lanes.bits()[:, None])
         if self.target is not None:
             lanes.put(frame.views[self.target], leader)
