@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kernellab.api import apply
+    from kernellab.benchmark import Benchmark, benchmark
     from kernellab.comparison import Comparison, compare
     from kernellab.devices import device
     from kernellab.devices.emulated import EmulatedDevice
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "ArgumentError": "errors",
+    "Benchmark": "benchmark",
     "Case": "problem",
     "Comparison": "comparison",
     "CompileError": "errors",
@@ -51,6 +53,7 @@ _HOMES = {
     "UnavailableError": "errors",
     "UnsupportedPTXError": "errors",
     "apply": "api",
+    "benchmark": "benchmark",
     "compare": "comparison",
     "copy": "functions",
     "device": "devices",
@@ -87,6 +90,7 @@ sys.modules[__name__].__class__ = _Package
 
 __all__ = [
     "ArgumentError",
+    "Benchmark",
     "Case",
     "Comparison",
     "CompileError",
@@ -103,6 +107,7 @@ __all__ = [
     "UnavailableError",
     "UnsupportedPTXError",
     "apply",
+    "benchmark",
     "compare",
     "copy",
     "device",

@@ -32,9 +32,9 @@ def apply(
         An id such as ``"transpose/padded"``, or a Kernel.
     *arrays : array
         Its inputs in order: NumPy arrays, or objects with ``__dlpack__`` or ``__array__``, of exactly the
-        kernel's dtypes. On a GPU also CuPy arrays and objects with ``__cuda_array_interface__``, which are used
-        where they are; the current stream is made to wait for the one they were made on, if they name it.
-        Views of any strides are copied first.
+        kernel's dtypes. On a GPU also CuPy arrays and objects with ``__cuda_array_interface__``, which are
+        used where they are; the current stream is made to wait for the one they were made on, if they name
+        it. Views of any strides are copied first.
     language : {"cuda-c", "numba"}
     device : {"auto", "gpu", "emulator"} or Device
     out : array, sequence or mapping of str to array, optional
@@ -47,8 +47,8 @@ def apply(
     -------
     numpy.ndarray, cupy.ndarray or tuple of these
         The outputs in the kernel's order; `out` itself where it was given. CuPy arrays if any input is on a
-        GPU: the work is then only queued on CuPy's current stream, and nothing waits for it. Index arrays on a
-        GPU are therefore not looked at, and what goes wrong shows itself later.
+        GPU: the work is then only queued on CuPy's current stream, and nothing waits for it. Index arrays on
+        a GPU are therefore not looked at, and what goes wrong shows itself later.
 
     Raises
     ------

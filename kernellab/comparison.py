@@ -7,15 +7,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import kernellab.verify as checker
-from kernellab.devices import device as find_device
 from kernellab.errors import SpecError
+from kernellab.instruments.clock import is_slower
 from kernellab.kernel import LANGUAGES, Kernel
-from kernellab.measurement import observe, prepare
+from kernellab.measurement import find_place, observe, prepare, with_counts, with_times
 from kernellab.problem import Case
 from kernellab.record import Record
 
 if TYPE_CHECKING:
     from kernellab.devices.program import Device
+    from kernellab.instruments.clock import Mode
+
+EQUAL = 0.01
+"""Relative difference of times below which two languages are called equally fast."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,38 @@ class Comparison:
         return all(item.wrong == 0 for item in self.outputs)
 
     @property
+    def time_ratio(self) -> float:
+        """Numba's time over that of CUDA C, from samples taken in turn.
+
+        Exactly 1.0 where they differ by less than `EQUAL`, or the 95 % confidence interval of their ratio
+        holds 1; not a number where one was not timed.
+        """
+        first, second = (record.timings for record in self.records)
+        if not first or not second:
+            return math.nan
+        return is_slower(first[0].samples, second[0].samples, EQUAL)
+
+    @property
+    def speed(self) -> str:
+        """Which language is faster, in words; empty where one was not timed."""
+        ratio = self.time_ratio
+        if math.isnan(ratio):
+            return ""
+        if ratio == 1.0:
+            return f"equal (within {100 * EQUAL:g} %, or their confidence intervals)"
+        slower, share = ("Numba", ratio) if ratio > 1 else ("CUDA C", 1 / ratio)
+        return f"{slower} is slower by {100 * (share - 1):.1f} %"
+
+    @property
+    def launch_seconds(self) -> tuple[float, float]:
+        """Host time of one launch in each language, without the device's; NaN where not measured."""
+        found = [
+            next((item.value for item in record.readings if item.name == "seconds_launch"), math.nan)
+            for record in self.records
+        ]
+        return found[0], found[1]
+
+    @property
     def rows(self) -> tuple[Row, ...]:
         """Every reading that either has: counts, registers, occupancy, totals of PTX and SASS."""
         return tuple(row for row in self._rows() if "/" not in row.name)
@@ -97,13 +133,16 @@ class Comparison:
         return tuple(rows)
 
     def _rows(self) -> list[Row]:
-        first, second = ({item.name: item for item in record.readings} for record in self.records)
+        first, second = (
+            {(item.name, item.source): item for item in record.readings} for record in self.records
+        )
         rows = []
-        for name in dict.fromkeys((*first, *second)):
-            known = first.get(name) or second[name]
+        for key in dict.fromkeys((*first, *second)):
+            known = first.get(key) or second[key]
+            name = known.name
             # A kind of instruction that one side lacks occurs there 0 times.
             absent = 0.0 if "/" in name else math.nan
-            both = [side.get(name) for side in (first, second)]
+            both = [side.get(key) for side in (first, second)]
             values = [absent if item is None else item.value for item in both]
             notes = ["" if item is None else item.note for item in both]
             rows.append(Row(name, known.unit, known.source, (values[0], values[1]), (notes[0], notes[1])))
@@ -117,6 +156,8 @@ class Comparison:
             "kernel": self.kernel,
             "records": [record.to_dict() for record in self.records],
             "outputs": plain(self.outputs),
+            "time_ratio": plain(self.time_ratio),
+            "launch_seconds": plain(self.launch_seconds),
         }
 
 
@@ -126,13 +167,15 @@ def compare(
     case: str | Case | None = None,
     device: str | Device = "auto",
     sanitize: bool = False,
+    mode: Mode | None = "cold",
+    counters: str = "",
     **parameters: Any,
 ) -> Comparison:
-    """Measure a kernel in CUDA C and its Numba twin on the same arrays.
+    """Measure a kernel in CUDA C and its Numba twin on the same arrays; a GPU times them interleaved.
 
     Parameters
     ----------
-    kernel, *arrays, case, device, sanitize, **parameters
+    kernel, *arrays, case, device, sanitize, mode, counters, **parameters
         As for `measure`.
 
     Returns
@@ -153,13 +196,21 @@ def compare(
     >>> [row.values for row in both.rows if row.name == "shared_load_bank_conflicts"]
     [(63488.0, 63488.0)]
     """
-    place = find_device(device)
+    place, is_both = find_place(device)
     job = prepare(kernel, arrays, device=place, case=case, parameters=parameters)
     if not job.plan.kernel.has_twin:
         raise SpecError(f"{job.plan.kernel.id}: it has no Numba twin: {job.plan.kernel.twin}")
-    (first, run), (second, other) = (
-        observe(job, place, language, sanitize=sanitize) for language in LANGUAGES
-    )
+    with job.scope(place):
+        (first, run), (second, other) = (
+            observe(job, place, language, sanitize=sanitize) for language in LANGUAGES
+        )
+        records: tuple[Record, ...] = (first, second)
+        if mode is not None:
+            records = with_times(records, (run, other), job, place, mode)
+        first, second = (
+            with_counts(record, job, place, language, counters, is_both)
+            for record, language in zip(records, LANGUAGES, strict=True)
+        )
     outputs = tuple(
         checker.compare(other.outputs[name], run.outputs[name], name=name, is_bitwise=True)
         for name in run.outputs

@@ -1,4 +1,4 @@
-"""Functions with NumPy's names and meaning: arrays in, NumPy arrays out; each runs a catalogued kernel."""
+"""Functions with NumPy's names and meaning: NumPy in, NumPy out; CuPy in, CuPy out; each runs a kernel."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernellab.api import apply
+from kernellab.devices import cuda_arrays
+from kernellab.devices import device as find_device
 from kernellab.errors import ArgumentError, SpecError
-from kernellab.intake import as_numpy, check_output
+from kernellab.intake import as_array, check_output, writable
 from kernellab.kernel import Language
-from kernellab.problem import Array
+from kernellab.measurement import scope
 
 if TYPE_CHECKING:
     from kernellab.devices.program import Device
@@ -24,21 +26,21 @@ RELU = "relu/branch_free"
 TAKE_MODES = ("raise", "wrap", "clip")
 
 
-def copy(x: Any, *, out: Any = None, language: Language = "cuda-c", device: str | Device = "auto") -> Array:
+def copy(x: Any, *, out: Any = None, language: Language = "cuda-c", device: str | Device = "auto") -> Any:
     """Copy an array, as `numpy.copy` does.
 
     Parameters
     ----------
     x : array of float32
         Of any shape and strides.
-    out : numpy.ndarray, optional
+    out : numpy.ndarray or cupy.ndarray, optional
         Where to put the copy.
     language, device
         As for `apply`.
 
     Returns
     -------
-    numpy.ndarray
+    numpy.ndarray or cupy.ndarray
         C-contiguous, of the same shape; or `out`.
 
     Examples
@@ -51,21 +53,21 @@ def copy(x: Any, *, out: Any = None, language: Language = "cuda-c", device: str 
     return _each(COPY, "copy", x, out, language, device)
 
 
-def relu(x: Any, *, out: Any = None, language: Language = "cuda-c", device: str | Device = "auto") -> Array:
+def relu(x: Any, *, out: Any = None, language: Language = "cuda-c", device: str | Device = "auto") -> Any:
     """Return the larger of each element and 0; NaN stays NaN, as in ``numpy.maximum(x, 0)``.
 
     Parameters
     ----------
     x : array of float32
         Of any shape and strides.
-    out : numpy.ndarray, optional
+    out : numpy.ndarray or cupy.ndarray, optional
         Where to put the result; it may be `x`.
     language, device
         As for `apply`.
 
     Returns
     -------
-    numpy.ndarray
+    numpy.ndarray or cupy.ndarray
         C-contiguous, of the same shape; or `out`.
 
     Examples
@@ -85,7 +87,7 @@ def transpose(
     out: Any = None,
     language: Language = "cuda-c",
     device: str | Device = "auto",
-) -> Array:
+) -> Any:
     """Turn rows into columns, as `numpy.transpose` does, into memory of its own.
 
     Parameters
@@ -94,14 +96,14 @@ def transpose(
         With at most two axes, of any strides.
     axes : sequence of int, optional
         A permutation of the axes; negative ones count from the end. By default they are reversed.
-    out : numpy.ndarray, optional
+    out : numpy.ndarray or cupy.ndarray, optional
         Where to put the result.
     language, device
         As for `apply`.
 
     Returns
     -------
-    numpy.ndarray
+    numpy.ndarray or cupy.ndarray
         C-contiguous; or `out`.
 
     Raises
@@ -118,7 +120,7 @@ def transpose(
            [1., 4.],
            [2., 5.]], dtype=float32)
     """
-    array = _array(x, "transpose: x")
+    array = _array(x, "transpose: x", find_device(device))
     if array.ndim > 2:
         raise SpecError(
             f"transpose: x has shape {array.shape}, it must have at most two axes; take numpy.transpose"
@@ -139,7 +141,7 @@ def take(
     *,
     language: Language = "cuda-c",
     device: str | Device = "auto",
-) -> Array:
+) -> Any:
     """Take elements by index, as `numpy.take` does.
 
     Parameters
@@ -147,10 +149,11 @@ def take(
     x : array of float32
         Of any strides.
     indices : array-like of int
-        Of any shape; negative ones count from the end. Integers narrower than int64 are widened.
+        Of any shape; negative ones count from the end. Integers narrower than int64 are widened. Those on a
+        GPU are looked at there in mode ``"raise"``, which waits for them.
     axis : int, optional
         Which axis to take along; by default the array is taken as flat.
-    out : numpy.ndarray, optional
+    out : numpy.ndarray or cupy.ndarray, optional
         Where to put the result.
     mode : {"raise", "wrap", "clip"}
         What becomes of an index beyond the end.
@@ -159,7 +162,7 @@ def take(
 
     Returns
     -------
-    numpy.ndarray
+    numpy.ndarray or cupy.ndarray
         C-contiguous; or `out`.
 
     Raises
@@ -176,27 +179,30 @@ def take(
     >>> kl.take(np.arange(5, dtype="float32"), [0, -1, 2], device="emulator")
     array([0., 4., 2.], dtype=float32)
     """
-    array = _array(x, "take: x")
+    place = find_device(device)
+    array = _array(x, "take: x", place)
     _check(array, "take: x", "float32")
     if mode not in TAKE_MODES:
         raise SpecError(f"take: mode is {mode!r}, it must be one of {', '.join(TAKE_MODES)}; correct it")
     along = None if axis is None else _axis(axis, array.ndim, "take")
     length = array.size if along is None else array.shape[along]
-    places = _indices(indices, length, mode)
-    if along is None:
-        shape, flat = places.shape, places
-    else:
-        shape = (*array.shape[:along], *places.shape, *array.shape[along + 1 :])
-        flat = _flat_index(array.shape, along, places)
-    if array.ndim != 1:
-        array = array.reshape(-1)
+    with scope(place, (array,), "take"):
+        places = _indices(indices, length, mode, place)
+        if along is None:
+            shape, flat = places.shape, places
+        else:
+            shape = (*array.shape[:along], *places.shape, *array.shape[along + 1 :])
+            flat = _flat_index(array.shape, along, places, place)
+        if array.ndim != 1:
+            array = array.reshape(-1)
     return _finish(TAKE, "take", (array, flat.reshape(-1)), shape, out, language, device)
 
 
-def _indices(indices: Any, length: int, mode: str) -> Array:
+def _indices(indices: Any, length: int, mode: str, place: Device) -> Any:
     """Return indices as int64, those that point outside refused or brought inside."""
-    places = np.asarray(indices)
-    if places.size == 0 and not isinstance(indices, np.ndarray):
+    is_on_gpu = cuda_arrays.is_on_gpu(indices)
+    places = as_array(indices, "take: indices", place) if is_on_gpu else np.asarray(indices)
+    if places.size == 0 and not is_on_gpu and not isinstance(indices, np.ndarray):
         places = places.astype(np.int64)
     if not np.can_cast(places.dtype, np.int64, "safe"):
         raise ArgumentError(
@@ -210,8 +216,7 @@ def _indices(indices: Any, length: int, mode: str) -> Array:
             f"take: there are {places.size} indices into 0 elements, there must be none; give elements"
         )
     if mode != "raise":
-        inside: Array = places % length if mode == "wrap" else places.clip(0, length - 1)
-        return inside
+        return places % length if mode == "wrap" else places.clip(0, length - 1)
     low, high = int(places.min()), int(places.max())
     if low < -length or high >= length:
         worst = low if low < -length else high
@@ -221,14 +226,14 @@ def _indices(indices: Any, length: int, mode: str) -> Array:
     return places
 
 
-def _flat_index(shape: tuple[int, ...], axis: int, places: Array) -> Array:
+def _flat_index(shape: tuple[int, ...], axis: int, places: Any, place: Device) -> Any:
     """Return where each element of the answer stands in the flat array."""
+    library: Any = np if isinstance(places, np.ndarray) else place.cupy  # type: ignore[attr-defined]
     inner = int(np.prod(shape[axis + 1 :], dtype=np.int64))
     outer = int(np.prod(shape[:axis], dtype=np.int64))
-    wrapped = np.where(places < 0, places + shape[axis], places).reshape(1, -1, 1)
-    starts = np.arange(outer, dtype=np.int64).reshape(-1, 1, 1) * (shape[axis] * inner)
-    result: Array = starts + wrapped * inner + np.arange(inner, dtype=np.int64).reshape(1, 1, -1)
-    return result
+    wrapped = library.where(places < 0, places + shape[axis], places).reshape(1, -1, 1)
+    starts = library.arange(outer, dtype=np.int64).reshape(-1, 1, 1) * (shape[axis] * inner)
+    return starts + wrapped * inner + library.arange(inner, dtype=np.int64).reshape(1, 1, -1)
 
 
 def _axis(axis: Any, ndim: int, who: str) -> int:
@@ -255,42 +260,49 @@ def _permutation(axes: Any, ndim: int) -> tuple[int, ...]:
     return order
 
 
-def _array(x: Any, who: str) -> Array:
+def _array(x: Any, who: str, place: Device) -> Any:
     # Lists and numbers are taken as NumPy's functions take them; their dtype then decides.
     if isinstance(x, list | tuple | int | float | complex | np.generic):
         return np.asarray(x)
-    return as_numpy(x, who)
+    return as_array(x, who, place)
 
 
-def _check(array: Array, who: str, dtype: str) -> None:
+def _check(array: Any, who: str, dtype: str) -> None:
     if array.dtype != np.dtype(dtype):
         remedy = f"convert it with .astype('{dtype}')"
         raise ArgumentError(f"{who} has dtype {array.dtype}, it must be {dtype}; {remedy}")
 
 
-def _each(kernel: str, who: str, x: Any, out: Any, language: Language, device: str | Device) -> Array:
+def _each(kernel: str, who: str, x: Any, out: Any, language: Language, device: str | Device) -> Any:
     """Apply a kernel of flat arrays to every element."""
-    array = _array(x, f"{who}: x")
+    place = find_device(device)
+    array = _array(x, f"{who}: x", place)
     _check(array, f"{who}: x", "float32")
-    flat = array if array.ndim == 1 else array.reshape(-1)
+    with scope(place, (array,), who):
+        flat = array if array.ndim == 1 else array.reshape(-1)
     return _finish(kernel, who, (flat,), array.shape, out, language, device)
 
 
 def _finish(
     kernel: str,
     who: str,
-    arrays: tuple[Array, ...],
+    arrays: tuple[Any, ...],
     shape: tuple[int, ...],
     out: Any,
     language: Language,
     device: str | Device,
-) -> Array:
+) -> Any:
     """Run a kernel, give its answer a shape, and put it where the caller wants it."""
-    if out is not None:
-        check_output(out, who, np.dtype(np.float32), shape)
-    answer: Array = apply(kernel, *arrays, language=language, device=device).reshape(shape)
     if out is None:
-        return answer
-    out[...] = answer
-    given: Array = out
-    return given
+        return apply(kernel, *arrays, language=language, device=device).reshape(shape)
+    place = find_device(device)
+    target = writable(out, who, place)
+    check_output(target, who, np.dtype(np.float32), shape)
+    if cuda_arrays.is_cupy(target) and target.flags.c_contiguous:
+        inner = target if kernel == TRANSPOSE else target.reshape(-1)
+        apply(kernel, *arrays, out=inner, language=language, device=device)
+        return out
+    answer = apply(kernel, *arrays, language=language, device=device).reshape(shape)
+    with scope(place, (target,), who):
+        cuda_arrays.assign(target, answer)
+    return out

@@ -128,7 +128,8 @@ def as_numpy(given: Any, who: str) -> Array:
         raise ArgumentError(f"{who} is None, it must be an array; pass one")
     if cuda_arrays.is_on_gpu(given):
         raise UnavailableError(
-            f"{who} lives on a GPU, where the emulator cannot read it; copy it to the host, say with cupy.asnumpy"
+            f"{who} lives on a GPU, where the emulator cannot read it; copy it to the host, say with "
+            "cupy.asnumpy"
         )
     if hasattr(given, "__dlpack__") and hasattr(given, "__dlpack_device__"):
         return _exported(np.from_dlpack, given, who)
@@ -241,7 +242,9 @@ def writable(array: Any, who: str, device: Device | None) -> Any:
     return cuda_arrays.take(device.cupy, array, who)  # type: ignore[attr-defined]
 
 
-def check_output(array: Any, who: str, dtype: np.dtype[Any] | None, shape: tuple[int, ...] | None = None) -> None:
+def check_output(
+    array: Any, who: str, dtype: np.dtype[Any] | None, shape: tuple[int, ...] | None = None
+) -> None:
     """Refuse what cannot be assigned to: no array, wrong dtype or shape, read-only, stride 0."""
     is_host = isinstance(array, np.ndarray)
     if not is_host and not cuda_arrays.is_cupy(array):

@@ -77,7 +77,9 @@ def measure_apart(
         answer = place / "answer.json"
         if not answer.exists():
             last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-            raise ExecutionError(f"{described['kernel']}: its process died with status {done.returncode}: {last}")
+            raise ExecutionError(
+                f"{described['kernel']}: its process died with status {done.returncode}: {last}"
+            )
         return receive(json.loads(answer.read_text(encoding="utf-8")))
 
 
@@ -160,7 +162,11 @@ def main(folder: str) -> None:
 
 
 def _on_host(array: Any) -> Any:
-    return array.get() if hasattr(array, "__cuda_array_interface__") and hasattr(array, "get") else np.asarray(array)
+    return (
+        array.get()
+        if hasattr(array, "__cuda_array_interface__") and hasattr(array, "get")
+        else np.asarray(array)
+    )
 
 
 if __name__ == "__main__":

@@ -152,18 +152,19 @@ def measure(
         One of the problem's cases; by default its first.
     language : {"cuda-c", "numba"}
     device : {"auto", "gpu", "emulator", "both"} or Device
-        ``"auto"`` is the GPU if there is one, else the emulator. ``"both"`` is the GPU with the emulator's counts
-        beside its own (``record.reading(name, "counted")`` and ``"measured"``); notes name those that differ.
+        ``"auto"`` is the GPU if there is one, else the emulator. ``"both"`` is the GPU with the emulator's
+        counts beside its own (``record.reading(name, "counted")`` and ``"measured"``); notes name those that
+        differ.
     sanitize : bool
         Also look for races in shared memory; on the emulator.
     out : array or mapping of str to array, optional
         Where to put the outputs, as for `apply`; left alone if the kernel went wrong while it ran.
     mode : {"cold", "hot", "graph"} or None
-        How a GPU times it: each sample on data that the L2 does not hold, on data that it may hold, or replayed
-        from a CUDA graph. None does not time. The emulator never does.
+        How a GPU times it: each sample on data that the L2 does not hold, on data that it may hold, or
+        replayed from a CUDA graph. None does not time. The emulator never does.
     counters : {"", "ncu"}
-        Also read the GPU's hardware counters, by Nsight Compute in a child process. Where they cannot be read a
-        note says why, and the emulator counts instead if the grid is small.
+        Also read the GPU's hardware counters, by Nsight Compute in a child process. Where they cannot be
+        read a note says why, and the emulator counts instead if the grid is small.
     isolated : bool
         Run in a process of its own, for kernels that may break the CUDA context.
     **parameters : int or float
@@ -225,9 +226,10 @@ def find_place(device: str | Device) -> tuple[Device, bool]:
 def with_times(
     records: tuple[Record, ...], runs: tuple[Run, ...], job: Job, device: Device, mode: Mode
 ) -> tuple[Record, ...]:
-    """Return Records with what a GPU's clock says of them, interleaved; as they are where nothing can be timed.
+    """Return Records with what a GPU's clock says of them, interleaved; as they are without a GPU.
 
-    A wrong kernel is not timed, and one that is wrong after the timed loop loses its verdict and has no speed.
+    A wrong kernel is not timed, and one that is wrong after the timed loop loses its verdict and has no
+    speed.
     """
     if device.name != "gpu" or not job.plan.steps:
         return records
@@ -242,7 +244,9 @@ def with_times(
     timed = timing.time_programs(device, programs, job.plan, answers, mode=mode)  # type: ignore[arg-type]
     cost = timing.host_plan(device, job.plan).cost()
     return tuple(
-        _timed(record, timed[record.language], cost.nbytes, cost.flops) if record.language in timed else record
+        _timed(record, timed[record.language], cost.nbytes, cost.flops)
+        if record.language in timed
+        else record
         for record in records
     )
 
@@ -400,7 +404,14 @@ def _versions() -> Mapping[str, str]:
     from importlib import metadata
 
     found = {"python": platform.python_version(), "system": platform.platform()}
-    for name in ("kernellab", "numpy", "cupy-cuda13x", "numba-cuda", "nvidia-cuda-nvrtc", "nvidia-cuda-nvdisasm"):
+    for name in (
+        "kernellab",
+        "numpy",
+        "cupy-cuda13x",
+        "numba-cuda",
+        "nvidia-cuda-nvrtc",
+        "nvidia-cuda-nvdisasm",
+    ):
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:

@@ -296,7 +296,8 @@ def check_ceiling(who: str, timing: Timing, copy: Timing, nbytes: int, l2_bytes:
         rate, ceiling = (nbytes / max(item.seconds, 1e-12) / 1e9 for item in (timing, copy))
         raise ExecutionError(
             f"{who}: {nbytes} bytes at {rate:.0f} GB/s are more than {TOO_FAST} times what a copy gives "
-            f"({ceiling:.0f} GB/s), which memory cannot; correct the cost, or see whether all the work is done"
+            f"({ceiling:.0f} GB/s), which memory cannot; correct the cost, or see whether all the work is "
+            "done"
         )
 
 

@@ -1,4 +1,4 @@
-"""Arrays on a GPU, from whatever library: taken in without a copy and without waiting, assigned to, told apart."""
+"""Arrays on a GPU, from whatever library: taken in without a copy and without waiting, assigned to."""
 
 from __future__ import annotations
 
@@ -62,12 +62,16 @@ def take(cupy: Any, given: Any, who: str) -> Any:
         return _take_interface(cupy, given, who)
     kind = given.__dlpack_device__()[0]
     if kind not in DLPACK_CUDA:
-        raise UnavailableError(f"{who} lives on a device of DLPack's kind {int(kind)}, not on a CUDA GPU; copy it")
+        raise UnavailableError(
+            f"{who} lives on a device of DLPack's kind {int(kind)}, not on a CUDA GPU; copy it"
+        )
     try:
         return cupy.from_dlpack(given)  # its library makes the current stream wait
     except Exception as error:  # whatever a foreign library raises
         name = type(given).__name__
-        raise ArgumentError(f"{who} is a {name}, its DLPack export fails: {error}; convert it first") from error
+        raise ArgumentError(
+            f"{who} is a {name}, its DLPack export fails: {error}; convert it first"
+        ) from error
 
 
 def _take_interface(cupy: Any, given: Any, who: str) -> Any:
@@ -84,10 +88,15 @@ def _take_interface(cupy: Any, given: Any, who: str) -> Any:
     # The memory starts at the lowest address that an element has.
     low = sum((length - 1) * step for length, step in reach if step < 0)
     high = sum((length - 1) * step for length, step in zip(shape, strides or (), strict=False) if step > 0)
-    nbytes = (high - low if strides else int(np.prod(shape, dtype=np.int64)) * dtype.itemsize) + dtype.itemsize
+    nbytes = (
+        high - low if strides else int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    ) + dtype.itemsize
     memory = cupy.cuda.UnownedMemory(pointer + low, nbytes, given)
     array = cupy.ndarray(
-        shape, dtype, memptr=cupy.cuda.MemoryPointer(memory, -low), strides=tuple(strides) if strides else None
+        shape,
+        dtype,
+        memptr=cupy.cuda.MemoryPointer(memory, -low),
+        strides=tuple(strides) if strides else None,
     )
     stream = interface.get("stream")
     if stream is not None:
@@ -116,7 +125,7 @@ def wait_for(cupy: Any, stream: int, device: int) -> None:
 
 
 def assign(given: Any, result: Any) -> None:
-    """Write a result into the caller's array; either may be on the GPU. Only towards the host does it wait."""
+    """Write a result into the caller's array; either may be on the GPU. It waits only towards the host."""
     if isinstance(given, np.ndarray):
         given[...] = result if isinstance(result, np.ndarray) else result.get()
     elif not isinstance(result, np.ndarray):

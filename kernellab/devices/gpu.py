@@ -35,7 +35,8 @@ def import_cupy() -> Any:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None and visible.split(",")[0].strip() in ("", "-1"):
         raise UnavailableError(
-            f"device: 'gpu' is not here, CUDA_VISIBLE_DEVICES is {visible!r}, which hides every device; unset it, "
+            f"device: 'gpu' is not here, CUDA_VISIBLE_DEVICES is {visible!r}, which hides every device; "
+            "unset it, "
             "or pass device='emulator'"
         )
     try:
@@ -154,7 +155,8 @@ class GpuDevice:
         if len(numbers) > 1:
             where = " and ".join(map(str, numbers))
             raise SpecError(
-                f"{who}: its arrays are on devices {where}, they must be on one; copy them with cupy.asarray under "
+                f"{who}: its arrays are on devices {where}, they must be on one; copy them with "
+                "cupy.asarray under "
                 f"cupy.cuda.Device({numbers[0]})"
             )
         if not numbers or numbers[0] == self.number:
@@ -163,7 +165,7 @@ class GpuDevice:
         return device
 
     def capture_stream(self) -> Any:
-        """Return a stream of the current device on which graphs can be captured; CUDA's default one cannot."""
+        """Return a stream of the current device for capturing graphs, which CUDA's default one cannot."""
         found = self._streams.get(self.number)
         if found is None:
             found = self._streams[self.number] = self.cupy.cuda.Stream(non_blocking=True)

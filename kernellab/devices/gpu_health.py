@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 STICKY = (
-    "ILLEGAL_ADDRESS", "IllegalAddress", "MISALIGNED_ADDRESS", "MisalignedAddress", "LAUNCH_FAILED", "LaunchFailure",
-    "ILLEGAL_INSTRUCTION", "IllegalInstruction", "ASSERT", "Assert", "HARDWARE_STACK_ERROR", "HardwareStackError",
-    "LAUNCH_TIMEOUT", "LaunchTimeout", "CONTEXT_IS_DESTROYED", "ContextIsDestroyed", "INVALID_PC", "InvalidPc",
-    "INVALID_ADDRESS_SPACE", "InvalidAddressSpace", "UNKNOWN", "cudaErrorUnknown",
+    "ILLEGAL_ADDRESS", "IllegalAddress", "MISALIGNED_ADDRESS", "MisalignedAddress", "LAUNCH_FAILED",
+    "LaunchFailure", "ILLEGAL_INSTRUCTION", "IllegalInstruction", "ASSERT", "Assert", "HARDWARE_STACK_ERROR",
+    "HardwareStackError", "LAUNCH_TIMEOUT", "LaunchTimeout", "CONTEXT_IS_DESTROYED", "ContextIsDestroyed",
+    "INVALID_PC", "InvalidPc", "INVALID_ADDRESS_SPACE", "InvalidAddressSpace", "UNKNOWN", "cudaErrorUnknown",
 )  # fmt: skip
 """Words in CUDA's errors after which nothing works any more in this process."""
 
@@ -51,13 +51,12 @@ class Health:
         """
         if os.getpid() != self.process:
             raise UnavailableError(
-                "gpu: this process was forked after CUDA had started, which CUDA cannot use; start workers with "
+                "gpu: this process was forked after CUDA had started, which CUDA cannot use; start workers "
+                "with "
                 "multiprocessing.get_context('spawn')"
             )
         if self.broken_by:
-            raise ExecutionError(
-                f"gpu: the CUDA context is dead since {self.broken_by}; start a new process"
-            )
+            raise ExecutionError(f"gpu: the CUDA context is dead since {self.broken_by}; start a new process")
         with self.naming("gpu"):
             self.prune()
 
@@ -109,7 +108,8 @@ class Health:
             text = str(error)
             if not any(word in text for word in STICKY):
                 raise ExecutionError(f"{who}: CUDA says {text}") from error
-            # CUDA reports what a kernel did when somebody next asks, so the oldest that is not done comes first.
+            # CUDA reports what a kernel did when somebody next asks, so the oldest that is not done comes
+            # first.
             first = self._queued[0][0] if self._queued else who
             seen = "" if first == who else f", seen by {who}"
             self.broken_by = f"{first} failed ({text})"

@@ -107,7 +107,8 @@ class Launcher:
         scope = self._numba_scope(cuda, number)
         with scope():
             stream = cuda.external_stream(self.cupy.cuda.get_current_stream().ptr)
-            # The arrays are ready on the stream of the launch, so Numba must not wait for the one they export.
+            # The arrays are ready on the stream of the launch, so Numba must not wait for the one they
+            # export.
             arguments = [
                 cuda.as_cuda_array(value, sync=False) if isinstance(value, self.cupy.ndarray) else value
                 for value in launch.values(buffers, "numba")
@@ -151,11 +152,13 @@ def _opt_in_numba(dispatcher: Any, arguments: list[Any], nbytes: int, device: in
     attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
     (status,) = driver.cuKernelSetAttribute(attribute, nbytes, handle, device)
     if status != driver.CUresult.CUDA_SUCCESS:
-        raise SpecError(f"numba: CUDA refuses {nbytes} bytes of dynamic shared memory ({status.name}); lower it")
+        raise SpecError(
+            f"numba: CUDA refuses {nbytes} bytes of dynamic shared memory ({status.name}); lower it"
+        )
 
 
 def image_of(binary: Binary, capability: str, who: str) -> tuple[bytes, str]:
-    """Return what a GPU can load, and the suffix of its file: machine code, else PTX for its driver to compile.
+    """Return what a GPU can load, machine code or else PTX for its driver, and the suffix of its file.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Device memory: copies in, allocation that frees the pools once, guard bands around what a kernel may touch."""
+"""Device memory: copies in, allocation that frees the pools once, guard bands around a kernel's arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kernellab.plan import Plan
 
 GUARD_BYTES = 4096
-"""Before and after every array of a checked run: NaN for floats. Written to, it shows; read, it spoils the answer."""
+"""Before and after every array of a checked run: NaN for floats, so that reading there spoils the answer."""
 
 Result = TypeVar("Result")
 
@@ -111,7 +111,7 @@ class Memory:
         return array, raw
 
     def guard(self, plan: Plan) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return a plan's buffers between guard bands (inputs as given, outputs poisoned), and the raw bytes."""
+        """Return a plan's buffers between guard bands, outputs poisoned; and the raw bytes that hold both."""
         buffers: dict[str, Any] = {}
         guards: dict[str, Any] = {}
         for name, array in plan.inputs.items():

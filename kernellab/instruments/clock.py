@@ -193,7 +193,9 @@ def time_calls(
         raise SpecError(f"clock: mode is {mode!r}, it must be one of {', '.join(MODES)}")
     first = {name: _each(what) for name, what in (before or {}).items()}
     for name, calls in works.items():
-        for i, call in enumerate(calls[: 1 if mode != "cold" else None]):  # compiles, loads, fills pools: not timed
+        for i, call in enumerate(
+            calls[: 1 if mode != "cold" else None]
+        ):  # compiles, loads, fills pools: not timed
             _prepare(first, name, i)
             call()
     stopwatch.wait()

@@ -1,4 +1,4 @@
-"""Hardware counters by source line: Nsight Compute's source page, read into the rows that the emulator has too."""
+"""Hardware counters by source line: Nsight Compute's source page, in the rows that the emulator gives."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def line_counters(job: counters.Job, timeout: float = 300.0) -> tuple[Line, ...]
     Returns
     -------
     tuple of Line
-        Rows as the emulator gives them, ``sectors`` and ``ideal_sectors`` being the L2's theoretical ones, and
-        ``bank_conflicts`` the wavefronts beyond the ideal. Instructions are those of the machine code. Where a
-        launch has several kernels their rows follow each other.
+        Rows as the emulator gives them, ``sectors`` and ``ideal_sectors`` being the L2's theoretical ones,
+        and ``bank_conflicts`` the wavefronts beyond the ideal. Instructions are those of the machine code.
+        Where a launch has several kernels their rows follow each other.
 
     Raises
     ------
@@ -107,7 +107,9 @@ def parse_source_page(text: str) -> tuple[Line, ...]:
             found.append(line)
     if not found and not _has_header(text):
         start = text.strip().splitlines()[:2]
-        raise ExecutionError(f"counters: ncu's source page has no header that is known here: {' | '.join(start)}")
+        raise ExecutionError(
+            f"counters: ncu's source page has no header that is known here: {' | '.join(start)}"
+        )
     return tuple(found)
 
 

@@ -65,13 +65,13 @@ METRICS: Mapping[str, str] = {
 """kernellab's name -> Nsight Compute's metric."""
 
 RENAMED: Mapping[str, str] = {"seconds": "seconds_ncu", "branches": "branch_targets"}
-"""Where a Reading's name says more than the key above: what is not what the emulator counts under that name."""
+"""Where a Reading has another name than above: the emulator counts something else under that one."""
 
 _UNITS = {"seconds": "s", "dram_bytes_read": "B", "dram_bytes_written": "B", "achieved_occupancy": "1"}
 
 _SCALES = {
-    "nsecond": 1e-9, "ns": 1e-9, "usecond": 1e-6, "us": 1e-6, "msecond": 1e-3, "ms": 1e-3, "second": 1.0, "s": 1.0,
-    "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "%": 0.01,
+    "nsecond": 1e-9, "ns": 1e-9, "usecond": 1e-6, "us": 1e-6, "msecond": 1e-3, "ms": 1e-3, "second": 1.0,
+    "s": 1.0, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "%": 0.01,
 }  # fmt: skip
 
 
@@ -108,7 +108,8 @@ def find_ncu() -> str:
             found = str(Path(folder) / "bin" / "ncu")
     if found is None:
         raise UnavailableError(
-            "counters: there is no ncu (Nsight Compute) on the PATH; install it, or take the emulator's counts"
+            "counters: there is no ncu (Nsight Compute) on the PATH; install it, or take the emulator's "
+            "counts"
         )
     return found
 
@@ -168,7 +169,9 @@ def profile(jobs: Sequence[Job], options: Sequence[str], timeout: float) -> tupl
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
         except subprocess.TimeoutExpired:
-            raise ExecutionError(f"counters: ncu took longer than {timeout:.0f} s; give it fewer jobs") from None
+            raise ExecutionError(
+                f"counters: ncu took longer than {timeout:.0f} s; give it fewer jobs"
+            ) from None
         check_output(done.returncode, done.stdout, done.stderr)
         launches = json.loads((Path(folder) / "launches.json").read_text(encoding="utf-8"))
     return done.stdout, launches
@@ -189,7 +192,8 @@ def readings(launches: Sequence[Mapping[str, float]]) -> tuple[Reading, ...]:
 
     Examples
     --------
-    >>> [(item.name, item.value) for item in readings([{"global_load_sectors": 3.0}, {"global_load_sectors": 4.0}])]
+    >>> found = readings([{"global_load_sectors": 3.0}, {"global_load_sectors": 4.0}])
+    >>> [(item.name, item.value) for item in found]
     [('global_load_sectors', 7.0)]
     """
     names = dict.fromkeys(name for launch in launches for name in launch)
@@ -216,7 +220,12 @@ def _derived(total: Mapping[str, float]) -> list[Reading]:
         return total.get(name, math.nan)
 
     for what in ("requests", "sectors"):
-        add(f"global_atomic_{what}", get(f"global_atom_{what}") + get(f"global_red_{what}"), what, "atom + red")
+        add(
+            f"global_atomic_{what}",
+            get(f"global_atom_{what}") + get(f"global_red_{what}"),
+            what,
+            "atom + red",
+        )
     for kind in ("load", "store"):
         requests = get(f"global_{kind}_requests")
         ratio = get(f"global_{kind}_sectors") / requests if requests else math.nan
@@ -232,7 +241,8 @@ def check_output(status: int, output: str, errors: str) -> None:
     text = output + errors
     if "ERR_NVGPUCTRPERM" in text:
         raise UnavailableError(
-            "counters: this GPU's performance counters are locked (ERR_NVGPUCTRPERM); run as root, or let the "
+            "counters: this GPU's performance counters are locked (ERR_NVGPUCTRPERM); run as root, or let "
+            "the "
             "administrator set NVreg_RestrictProfilingToAdminUsers=0; the emulator's counts remain"
         )
     if "LibraryNotLoaded" in text or "Failed to initialize the profiler" in text:

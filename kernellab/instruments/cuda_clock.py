@@ -89,7 +89,8 @@ class CudaStopwatch:
         number = int(self.cupy.cuda.runtime.getDevice())
         if number != self.number:
             raise SpecError(
-                f"clock: it was made for device {self.number}, the current one is {number}, whose work it cannot "
+                f"clock: it was made for device {self.number}, the current one is {number}, whose work it "
+                "cannot "
                 "time; make another clock there"
             )
         event = self.cupy.cuda.Event()

@@ -32,7 +32,9 @@ def main(folder: str) -> None:
         plan = bind(kernel, inputs, limits=device.limits, **job["parameters"])
         program = device.build(kernel, job["language"])
         buffers = {name: device.on_device(array) for name, array in plan.inputs.items()}
-        buffers |= {n: device.empty(s) for n, s in {**plan.outputs, **plan.temporaries}.items() if n not in buffers}
+        buffers |= {
+            n: device.empty(s) for n, s in {**plan.outputs, **plan.temporaries}.items() if n not in buffers
+        }
         for name in plan.zeroed:
             buffers[name].fill(0)
         calls = device.calls(program, plan, buffers)
