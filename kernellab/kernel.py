@@ -104,6 +104,22 @@ class StageTwin:
 
 
 @dataclass(frozen=True)
+class Tuning:
+    """Constants that `bind` chooses from the sizes, as long as the caller has set none of them.
+
+    Attributes
+    ----------
+    base : mapping of str to int
+        What stands in the ``.cu`` file. A kernel whose constants differ from it is taken as it is.
+    choose : callable
+        ``choose(sizes, element) -> {name: value}``.
+    """
+
+    base: Mapping[str, int]
+    choose: Callable[[Sizes, str], Mapping[str, int]]
+
+
+@dataclass(frozen=True)
 class Kernel:
     """One rung: a ``.cu`` file, its Numba twin, and how to launch them.
 
@@ -137,6 +153,8 @@ class Kernel:
         temporaries and ``long long`` arguments.
     stage : str
         The stage's name, for the kernels in `parts`.
+    tuning : Tuning, optional
+        Which constants `bind` chooses from the sizes.
     requires : tuple of str
         Capabilities, such as ``"sm_80"``.
     deterministic : bool
@@ -188,6 +206,7 @@ class Kernel:
     temporaries: tuple[Operand, ...] = ()
     derived: Mapping[str, Callable[[Sizes], int]] = field(default_factory=dict)
     stage: str = ""
+    tuning: Tuning | None = None
 
     def __post_init__(self) -> None:
         if self.elements and "ELEMENT" not in self.constants:
@@ -223,6 +242,12 @@ class Kernel:
         if element == self.element:
             return self
         return replace(self, constants={**self.constants, "ELEMENT": ELEMENTS.index(element)})
+
+    def tuned(self, sizes: Sizes) -> Kernel:
+        """Return the kernel with the constants for these sizes; itself where the caller has set some."""
+        if self.tuning is None or any(self.constants[name] != to for name, to in self.tuning.base.items()):
+            return self
+        return replace(self, constants={**self.constants, **self.tuning.choose(sizes, self.element)})
 
     @property
     def parts(self) -> tuple[Kernel, ...]:

@@ -12,6 +12,7 @@ from kernellab.problem import Problem
 PROBLEMS = (
     *("copy", "transpose", "shared_stride", "relu", "uneven_work", "masked_rows"),
     *("scale", "axpy", "triad"),
+    "softmax",
 )
 
 

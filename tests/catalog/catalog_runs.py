@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kernellab.plan import bind
 from kernellab.trace import run_binary
 from kernellab.verify import poisoned
@@ -15,7 +17,7 @@ def cases_of(rung):
 def plan_of(rung, case):
     taken = {parameter.name for parameter in rung.parameters}
     parameters = {name: value for name, value in case.parameters.items() if name in taken}
-    return bind(rung, rung.problem.inputs(case), **parameters)
+    return bind(replace(rung, tuning=None), rung.problem.inputs(case), **parameters)
 
 
 def run(plan, binary, language, **options):
