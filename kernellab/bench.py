@@ -169,7 +169,7 @@ def time_job(job: Job) -> Timing:
         started = time.perf_counter()
         trace = launch()
         samples.append(time.perf_counter() - started)
-    instructions = int(trace.totals["thread_instructions"])
+    instructions = int(trace.totals["ptx_thread_instructions"])
     seconds = float(np.median(samples))
     return Timing(job.name, threads, instructions, seconds, len(samples), job.bar, job.most_seconds)
 

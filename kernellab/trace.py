@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernellab.checks import BLOCK_SIDES, BLOCK_THREADS, GRID_SIDES
-from kernellab.compile.binary import Binary
+from kernellab.compile.binary import Binary, SassInstruction
 from kernellab.emulator.counts import Diagnostic
 from kernellab.emulator.summary import Line
 from kernellab.errors import ArgumentError, ExecutionError, SpecError
@@ -93,11 +93,15 @@ class Trace:
             If no instruction comes from that line.
         """
         found = [
-            line for line in self.lines if line.number == number and (file is None or line.file.endswith(file))
+            line
+            for line in self.lines
+            if line.number == number and (file is None or line.file.endswith(file))
         ]
         if not found:
             known = ", ".join(str(line.number) for line in self.lines) or "none"
-            raise SpecError(f"{self.kernel}: no instruction comes from line {number}; lines with code: {known}")
+            raise SpecError(
+                f"{self.kernel}: no instruction comes from line {number}; lines with code: {known}"
+            )
         return found[0]
 
     def __str__(self) -> str:
@@ -120,7 +124,9 @@ def dimensions(value: Any, what: str, who: str) -> Dim3:
     try:
         numbers = [operator.index(side) for side in sides]
     except TypeError:
-        raise ArgumentError(f"{who}: {what} is {value!r}, it must be one to three integers (x, y, z)") from None
+        raise ArgumentError(
+            f"{who}: {what} is {value!r}, it must be one to three integers (x, y, z)"
+        ) from None
     if not 1 <= len(numbers) <= 3:
         raise ArgumentError(f"{who}: {what} is {value!r}, it must be one to three integers (x, y, z)")
     if min(numbers) < 0:
@@ -275,7 +281,11 @@ def _text_of(source: Any) -> tuple[str, str | None]:
 
 def is_ptx(text: str) -> bool:
     """Say whether a text is PTX."""
-    return re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL).lstrip("\ufeff \t\r\n").startswith(".version")
+    return (
+        re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
+        .lstrip("\ufeff \t\r\n")
+        .startswith(".version")
+    )
 
 
 def _compile_text(text: str, path: str | None, entry: str, options: Sequence[str], arch: str) -> Binary:
@@ -347,7 +357,7 @@ def run_binary(
     launch = Launch(
         module, entry, grid, block, parameters, memory, dynamic_shared=operator.index(shared_mem),
         variables=typed_variables(binary.sources, variables or {}, who), sanitize=sanitize, seed=seed, budget=budget,
-        printer=printed.write, name=who, attribution=attribution_of(binary),
+        printer=printed.write, name=who, sass=listing_of(binary),
     )  # fmt: skip
     errors_of: Mapping[str, float] = {}
     sampled = 0
@@ -382,18 +392,16 @@ def run_binary(
     return result
 
 
-def attribution_of(binary: Binary) -> Callable[[Any], Any] | None:
-    """Return what says from the SASS how a function's accesses count; None without SASS."""
+def listing_of(binary: Binary) -> tuple[SassInstruction, ...] | None:
+    """Return a binary's machine code, all functions one after the other; None where nothing can list it."""
     from kernellab.compile.sass import sass_of
-    from kernellab.emulator.attribution import attribute
     from kernellab.errors import UnavailableError
 
     try:
         sass = sass_of(binary)
     except UnavailableError:
         return None
-    listing = [instruction for code in sass.functions.values() for instruction in code]
-    return lambda function: attribute(function, listing)
+    return tuple(instruction for code in sass.functions.values() for instruction in code)
 
 
 def _mapped(launch: Any) -> tuple[float, tuple[str, ...]]:

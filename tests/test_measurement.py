@@ -51,7 +51,8 @@ def test_counts_of_a_known_kernel(language):
     assert record.value("shared_load_bank_conflicts") == 31 * 2048
     assert record.value("sectors_per_request_load") == record.value("sectors_per_request_store") == 4
     assert record.reading("shared_load_bank_conflicts").note == "SASS"
-    assert record.reading("warp_instructions").note == "PTX"
+    assert record.reading("warp_instructions").note == "SASS"
+    assert record.reading("ptx_warp_instructions").note == "PTX"
     assert record.value("shared_bytes") == 4096
     assert {item.source for item in record.readings} == {"counted", "derived"}
     assert sum(line.bank_conflicts for line in record.lines) == 31 * 2048

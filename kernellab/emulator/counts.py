@@ -26,6 +26,8 @@ class Counts:
         For each instruction, lanes that its predicate switched off.
     branches, divergent : numpy.ndarray of int64
         For each instruction, executions as a branch, and how many of them split a warp.
+    splits : numpy.ndarray of int64
+        For each basic block, parts of warps that reached it apart from the rest, to join it there.
     accesses : dict
         (instruction, space, ``load`` | ``store`` | ``atomic``) -> the five columns.
     """
@@ -35,12 +37,13 @@ class Counts:
     guarded: Int64
     branches: Int64
     divergent: Int64
+    splits: Int64
     accesses: dict[tuple[int, str, str], Int64] = field(default_factory=dict)
 
     @classmethod
     def empty(cls, blocks: int, instructions: int) -> Counts:
         """Return zeros."""
-        return cls(*(np.zeros(n, np.int64) for n in (blocks, blocks, *[instructions] * 3)))
+        return cls(*(np.zeros(n, np.int64) for n in (blocks, blocks, *[instructions] * 3, blocks)))
 
     def add_access(self, key: tuple[int, str, str], values: tuple[int, ...]) -> None:
         """Add to the columns of an access."""
@@ -51,7 +54,7 @@ class Counts:
 
     def add(self, other: Counts) -> None:
         """Add another part's counters."""
-        for name in ("block_warps", "block_lanes", "guarded", "branches", "divergent"):
+        for name in ("block_warps", "block_lanes", "guarded", "branches", "divergent", "splits"):
             getattr(self, name)[...] += getattr(other, name)
         for key, row in other.accesses.items():
             self.add_access(key, tuple(row))

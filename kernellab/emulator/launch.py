@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernellab.emulator.attribution import Access, Attribution, attribute
+from kernellab.compile.binary import SassInstruction
+from kernellab.emulator.attribution import Access, attribute
 from kernellab.emulator.batch import Batch
 from kernellab.emulator.code import Code
 from kernellab.emulator.counts import Counts, Diagnostic
@@ -68,8 +69,8 @@ class Launch:
         The kernel's name in messages.
     shared_limit : int
         Bytes of shared memory that a block may have.
-    attribution : callable
-        Says from SASS how a function's accesses count; from PTX alone by default.
+    sass : sequence of SassInstruction, optional
+        The machine code, which says how accesses and instructions count; without it they count as in PTX.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class Launch:
         parameters: Mapping[str, bytes], memory: GlobalMemory, *, dynamic_shared: int = 0,
         variables: Mapping[str, Any] | None = None, sanitize: bool = False, seed: int | None = None,
         budget: int | None = None, printer: Callable[[str], Any] | None = None, name: str = "",
-        shared_limit: int = 232448, attribution: Callable[[Function], Attribution] | None = None,
+        shared_limit: int = 232448, sass: Sequence[SassInstruction] | None = None,
     ) -> None:  # fmt: skip
         self.module = module
         self.name = name or entry
@@ -102,24 +103,18 @@ class Launch:
         self.codes = bind_program(self.functions, parameters, self)
         self.entry = self.codes[entry]
         self.local_bytes = self.entry.local_bytes
-        self.attributions = {
-            name: attribution(function) if attribution else attribute(function, None)
-            for name, function in self.functions.items()
-        }
+        self.sass = sass
+        self.attributions = {name: attribute(function, sass) for name, function in self.functions.items()}
         self.accesses: dict[int, Access] = {
             self.codes[name].first + index: access
             for name, found in self.attributions.items()
             for index, access in found.accesses.items()
         }
         self.float_adds = {
-            number
-            for number, (_, instruction) in enumerate(self._positions)
-            if is_float_add(instruction)
+            number for number, (_, instruction) in enumerate(self._positions) if is_float_add(instruction)
         }
         self.swaps = {
-            number
-            for number, (_, instruction) in enumerate(self._positions)
-            if ".cas" in instruction.opcode
+            number for number, (_, instruction) in enumerate(self._positions) if ".cas" in instruction.opcode
         }
         self.counts = self.new_counts()
         self._idle: dict[int, list[Batch]] = {}
@@ -263,9 +258,7 @@ class Launch:
         function, instruction = self._positions[number]
         bx, by, bz = block
         tx, ty, tz = thread
-        message = (
-            f"{self.name}: {what}; at {self.where(number)}, block ({bx}, {by}, {bz}), thread ({tx}, {ty}, {tz})"
-        )
+        message = f"{self.name}: {what}; at {self.where(number)}, block ({bx}, {by}, {bz}), thread ({tx}, {ty}, {tz})"
         diagnostic = Diagnostic(
             kind, is_error, message, self.module.files.get(instruction.file, ""), instruction.source_line,
             instruction.line, (bx, by, bz), (tx, ty, tz), count,

@@ -76,13 +76,26 @@ def project(
     block_of = _block_of_each_instruction(code)
     issued_with = _issuing_blocks(code, attribution)
     by_block: dict[int, list[SassInstruction]] = {}
+    meetings: list[int] = []
+    is_meeting = False
     for instruction in _without_padding(sass):
         line = instruction.ptx_line
         if line is None or not first_line <= line <= last_line:
             continue
-        index = max(bisect_right(lines, line) - 1, 0)
-        by_block.setdefault(block_of[index], []).append(instruction)
+        if instruction.opcode == "BSYNC":  # its line is that of what stands before it, its place is the join
+            is_meeting = True
+            continue
+        number = block_of[max(bisect_right(lines, line) - 1, 0)]
+        if is_meeting:
+            meetings.append(number)
+            is_meeting = False
+        by_block.setdefault(number, []).append(instruction)
     warps = lanes = on = 0.0
+    for number in meetings:  # every part of a warp executes it for itself
+        place = code.first_block + number
+        warps += counts.block_warps[place] + counts.splits[place]
+        lanes += counts.block_lanes[place]
+        on += counts.block_lanes[place]
     gone = _gone(code, attribution, counts)
     for number, instructions in by_block.items():
         copies = _copies(instructions)

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from kernellab.emulator.barriers import Barriers
-from kernellab.emulator.batch import Batch, Frame
+from kernellab.emulator.batch import Batch
 from kernellab.emulator.flow import EXIT, Block
+from kernellab.emulator.frame import Frame
 from kernellab.emulator.joins import Join, Rows
 from kernellab.emulator.lanes import WARP, Lanes, Mask
 from kernellab.emulator.rendezvous import Rendezvous
@@ -170,6 +171,8 @@ class Scheduler:
     def arrive(self, join: Join, rows: Rows, mask: Mask) -> None:
         """Bring lanes to their join; those whose warp is complete go on."""
         join.arrived[rows] |= mask
+        if not join.is_return:
+            self.batch.counts.splits[join.frame.code.first_block + join.block] += rows.size
         self._complete(join, rows)
 
     def _complete(self, join: Join, rows: Rows) -> None:
@@ -182,6 +185,8 @@ class Scheduler:
         mask = join.arrived[rows]
         join.expected[rows] &= ~mask
         join.arrived[rows] = False
+        if not join.is_return:
+            self.batch.counts.splits[join.frame.code.first_block + join.block] -= rows.size
         self.enqueue((join.frame, join.block, join.parent), rows, mask)
 
     def leave(self, frame: Frame, stack: Join | None, lanes: Lanes) -> None:

@@ -12,6 +12,7 @@ from kernellab.emulator.counts import IDEAL, LANES, REQUESTS, SECOND, UNITS, Cou
 from kernellab.emulator.flow import family
 from kernellab.emulator.lanes import WARP
 from kernellab.emulator.launch import Launch
+from kernellab.emulator.projection import project
 
 CATEGORIES = (
     "global_load", "global_store", "global_atomic", "shared_load", "shared_store", "shared_atomic",
@@ -102,9 +103,13 @@ def totals_of(launch: Launch, counts: Counts) -> dict[str, float]:
     """Return the totals of a launch by their public names."""
     warps, lanes = instruction_table(launch, counts)
     kept = kept_branches(launch)
+    on_ptx = (int(warps.sum()), int(lanes.sum()))
+    on_sass = _projected(launch, counts) or on_ptx
     totals: dict[str, float] = {
-        "warp_instructions": int(warps.sum()),
-        "thread_instructions": int(lanes.sum()),
+        "warp_instructions": on_sass[0],
+        "thread_instructions": on_sass[1],
+        "ptx_warp_instructions": on_ptx[0],
+        "ptx_thread_instructions": on_ptx[1],
         "branches": int(counts.branches[kept].sum()),
         "divergent_branches": int(counts.divergent[kept].sum()),
     }
@@ -126,6 +131,17 @@ def totals_of(launch: Launch, counts: Counts) -> dict[str, float]:
             totals[f"{category}_ideal_sectors"] = int(row[IDEAL])
     add_ratios(totals)
     return totals
+
+
+def _projected(launch: Launch, counts: Counts) -> tuple[int, int] | None:
+    """Return warp and thread instructions as the SASS has them; None without SASS."""
+    if launch.sass is None:
+        return None
+    warps = lanes = 0
+    for name, attribution in launch.attributions.items():
+        found = project(launch.codes[name], attribution, launch.sass, counts)
+        warps, lanes = warps + found.warp_instructions, lanes + found.thread_instructions
+    return (warps, lanes) if warps else None
 
 
 def add_ratios(totals: dict[str, float]) -> None:

@@ -258,7 +258,7 @@ EXPERIMENT = Experiment(
     derived=(
         LOOP_LANES,
         WRONG_ELEMENTS,
-        Derived("warp_efficiency_percent", "%", lambda record: 100 * record.value("warp_efficiency"), "PTX"),
+        Derived("warp_efficiency_percent", "%", lambda record: 100 * record.value("warp_efficiency"), "SASS"),
     ),
     expectations=(
         Expectation(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kernellab.trace import Trace
 
 # Counted on the PTX that ran, whatever ptxas made of it.
-ON_PTX = ("warp_instructions", "thread_instructions", "warp_efficiency")
+ON_PTX = ("ptx_warp_instructions", "ptx_thread_instructions")
 UNITS = {
     "instructions": "instructions",
     "efficiency": "1",
@@ -43,8 +43,8 @@ def readings(traces: Sequence[Trace]) -> tuple[Reading, ...]:
     Returns
     -------
     tuple of Reading
-        By the names in ``Trace.totals``. Instruction counts are those of the PTX and say so; accesses and
-        branches are as SASS has them, or marked approximate.
+        By the names in ``Trace.totals``. Accesses, instructions and branches are as SASS has them, or
+        marked approximate; the instructions of the PTX that ran say so.
     """
     if not traces:
         return ()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kernellab.instruments.reading import Reading
     from kernellab.record import Record
 
-EXACT = "accesses and branches counted on SASS, instructions and lanes on PTX"
+EXACT = "accesses, branches and instructions counted on SASS; instructions and lanes by line on PTX"
 APPROXIMATE = "~ approximate: counted as the PTX writes it, not by the machine code (SASS)"
 
 

@@ -46,7 +46,7 @@ def test_names_and_units():
 def test_notes_say_on_what_it_was_counted():
     found = {item.name: item.note for item in counts.read(*run("transpose/tiled"))}
     on_ptx = {name for name, note in found.items() if note == "PTX"}
-    assert on_ptx == {"warp_instructions", "thread_instructions", "warp_efficiency"}
+    assert on_ptx == {"ptx_warp_instructions", "ptx_thread_instructions"}
     assert {note for name, note in found.items() if name not in on_ptx} == {"SASS"}
 
 
