@@ -17,6 +17,7 @@ from kernellab.instruments.clock import MODES, Mode, Rule, Timing
 from kernellab.kernel import LANGUAGES, Kernel, Language
 from kernellab.measurement import Job, judge, prepare, source_hash
 from kernellab.record import plain
+from kernellab.timing import check_ceiling, host_plan
 
 if TYPE_CHECKING:
     from kernellab.devices.program import Device, Run
@@ -98,7 +99,6 @@ class CudaBenchmark:
         benchmark: Any,
         clock: Any,
         device: Device,
-        find_stopwatch: Callable[[], Stopwatch],
         settings: Settings,
         note: Callable[[str], object] = lambda text: None,
     ) -> None:
@@ -113,7 +113,6 @@ class CudaBenchmark:
         self.calls = 0
         self.is_counted_only = False
         self._clock = clock
-        self._find_stopwatch = find_stopwatch
         self._note = note
         self._job: Job | None = None
         self._traces: tuple[Trace, ...] = ()
@@ -191,9 +190,7 @@ class CudaBenchmark:
         )
         if not self.is_enabled:
             return self._once(work, stopwatch)
-        timing = workload.time_workloads(stopwatch, (work,), mode=self.mode, rule=self.rule)[work.name]
-        self.calls = work.calls
-        self._tell(timing, work.name, work.nbytes, work.flops, stopwatch)
+        self._time(work, stopwatch)
         return work.result
 
     def pedantic(
@@ -257,7 +254,7 @@ class CudaBenchmark:
         self.calls = count
         if self.is_enabled:
             kept = replace(timing, samples=timing.samples[warmup_rounds:])
-            self._tell(kept, _name(target), self.nbytes, self.flops, stopwatch)
+            self._tell(kept, None, _name(target), self.nbytes, self.flops)
         else:
             leave_out(self.benchmark)
         return result
@@ -284,25 +281,30 @@ class CudaBenchmark:
                 f"cuda_benchmark: there is no GPU here to time {_name(function)} on; "
                 "a kernel of the catalogue would be counted on the emulator"
             )
-        return self._find_stopwatch()
+        return self.device.stopwatch()  # type: ignore[attr-defined,no-any-return]
 
     def _once(self, work: workload.CallWorkload, stopwatch: Stopwatch) -> Any:
         result = work.run()
         stopwatch.wait()
-        self.calls = work.calls
+        self.calls = work.runs
         leave_out(self.benchmark)
         return result
 
     def _kernel(self, kernel: str | Kernel, arrays: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         case = keywords.pop("case", None)
         job = prepare(kernel, arrays, device=self.device, case=case, parameters=keywords)
+        with job.scope(self.device):
+            return self._measure(job)
+
+    def _measure(self, job: Job) -> Any:
         plan = job.plan
         program = self.device.build(plan.kernel, self.language)
         run = self.device.run(program, plan)
         self.calls = 1
-        judge(plan, run).require()
-        self._job = job
-        cost = plan.cost()
+        on_host = host_plan(self.device, plan)
+        judge(on_host, run).require()
+        self._job = replace(job, plan=on_host)
+        cost = on_host.cost()
         self.nbytes, self.flops = cost.nbytes, cost.flops
         launch = plan.steps[0] if plan.steps else None
         self.extra_info |= {
@@ -316,16 +318,22 @@ class CudaBenchmark:
         elif not self.is_enabled:
             leave_out(self.benchmark)
         else:
-            self._time_plan(job, program)
+            work = workload.PlanWorkload(self.device, program, plan, answer=run)  # type: ignore[arg-type]
+            self._time(work, self.device.stopwatch())  # type: ignore[attr-defined]
         results = tuple(run.outputs.values())
         return results[0] if len(results) == 1 else results
 
-    def _time_plan(self, job: Job, program: Any) -> None:
-        work = workload.PlanWorkload(self.device, program, job.plan)  # type: ignore[arg-type]
-        stopwatch = self._find_stopwatch()
-        timing = workload.time_workloads(stopwatch, (work,), mode=self.mode, rule=self.rule)[work.name]
+    def _time(self, work: workload.CallWorkload | workload.PlanWorkload, stopwatch: Stopwatch) -> None:
+        """Time a workload, beside a copy of as many bytes where they are known."""
+        copy = workload.copy_workload(self.device, work.nbytes) if work.nbytes else None  # type: ignore[arg-type]
+        works = [work] if copy is None or self.mode == "hot" else [work, copy]
+        options: dict[str, Any] = {"mode": self.mode, "rule": self.rule}
+        timings = workload.time_workloads(stopwatch, works, **options)
+        if copy is not None and self.mode == "hot":  # apart, as it would push the other out of the L2
+            timings |= workload.time_workloads(stopwatch, [copy], **options)
         self.calls += work.runs
-        self._tell(timing, job.plan.kernel.id, work.nbytes, work.flops, stopwatch)
+        beside = None if copy is None else timings[copy.name]
+        self._tell(timings[work.name], beside, work.name, work.nbytes, work.flops)
 
     def _count_only(self, run: Run) -> None:
         self.is_counted_only = True
@@ -335,31 +343,25 @@ class CudaBenchmark:
         leave_out(self.benchmark)
         self._note(summary(totals))
 
-    def _tell(self, timing: Timing, name: str, nbytes: int, flops: int, stopwatch: Stopwatch) -> None:
+    def _tell(self, timing: Timing, copy: Timing | None, name: str, nbytes: int, flops: int) -> None:
         """Hand the samples to pytest-benchmark, and what follows from them to extra_info."""
-        self.timing = timing
         seconds = timing.seconds
-        low, high = timing.interval
+        if copy is not None:
+            check_ceiling(name, timing, copy, nbytes, int(getattr(self.device, "l2_bytes", 0)))
+        self.timing = timing
         self.extra_info |= {
             "device": str(self.device.describe()["device"]), "mode": timing.mode, "calls": self.calls,
-            "median_seconds": seconds, "median_interval": [low, high], "is_throttled": timing.is_throttled,
-            "clock_hz": min(timing.clock_hz, default=math.nan),
+            "median_seconds": seconds, "median_interval": list(timing.interval),
+            "clock_hz": min(timing.clock_hz, default=math.nan), "is_throttled": timing.is_throttled,
         }  # fmt: skip
         if flops and seconds:
             self.extra_info["flops_per_second"] = flops / seconds
         if nbytes and seconds:
-            self._compare_with_copy(name, nbytes, seconds, stopwatch)
+            self.extra_info |= {"nbytes": nbytes, "bytes_per_second": nbytes / seconds}
+            if copy is not None:
+                self.extra_info["fraction_of_copy"] = copy.seconds / seconds
         self._clock.load(timing.samples)
         self.benchmark.pedantic(self._clock.advance, rounds=len(timing.samples), iterations=1)
-
-    def _compare_with_copy(self, name: str, nbytes: int, seconds: float, stopwatch: Stopwatch) -> None:
-        copy = workload.copy_workload(self.device, nbytes)  # type: ignore[arg-type]
-        timed = workload.time_workloads(stopwatch, (copy,), mode=self.mode, rule=self.rule)[copy.name]
-        fraction = (nbytes / seconds) / (copy.nbytes / timed.seconds) if timed.seconds else math.nan
-        workload.check_speed(name, fraction, nbytes, self.mode, int(getattr(stopwatch, "l2_bytes", 0)))
-        self.extra_info |= {
-            "nbytes": nbytes, "bytes_per_second": nbytes / seconds, "fraction_of_copy": fraction,
-        }  # fmt: skip
 
     def finish(self) -> None:
         """Turn what stands in extra_info into plain values: no NaN, no infinity, no NumPy scalar.

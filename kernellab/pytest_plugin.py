@@ -14,7 +14,6 @@ import pytest
 if TYPE_CHECKING:
     from kernellab.benchmark_fixture import CudaBenchmark
     from kernellab.devices.program import Device
-    from kernellab.instruments.clock import Stopwatch
     from kernellab.trace import Trace
 
 FIXTURE = "cuda_benchmark"
@@ -127,14 +126,6 @@ def cuda_device() -> Device:
     return device("auto")
 
 
-@pytest.fixture(scope="session")
-def cuda_stopwatch() -> Callable[[], Stopwatch]:
-    """Return a function that gives the clock of CuPy's current stream."""
-    from kernellab.workload import current_stopwatch
-
-    return current_stopwatch
-
-
 @pytest.fixture
 def cuda_trace() -> Callable[..., Trace]:
     """Return a function that runs a kernel on the emulator and gives its counts.
@@ -150,7 +141,7 @@ def cuda_trace() -> Callable[..., Trace]:
 class _WithBenchmark:
     @pytest.fixture
     def cuda_benchmark(
-        self, request: pytest.FixtureRequest, benchmark: Any, cuda_device: Device, cuda_stopwatch: Any
+        self, request: pytest.FixtureRequest, benchmark: Any, cuda_device: Device
     ) -> Iterator[CudaBenchmark]:
         """Benchmark a kernel of the catalogue by id, or any callable that launches on CuPy's stream."""
         from kernellab.benchmark_fixture import CudaBenchmark, leave_out, settings_of
@@ -167,7 +158,7 @@ class _WithBenchmark:
             raise
         request.config.stash[_DEVICE_NAME] = str(cuda_device.describe()["device"])
         fixture = CudaBenchmark(
-            benchmark, request.node.stash[_CLOCK], cuda_device, cuda_stopwatch, settings,
+            benchmark, request.node.stash[_CLOCK], cuda_device, settings,
             lambda text: request.node.user_properties.append((FIXTURE, text)),
         )  # fmt: skip
         yield fixture

@@ -10,23 +10,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
+from kernellab import timing
 from kernellab.devices.program import Run
-from kernellab.errors import ExecutionError, SpecError
-from kernellab.instruments.clock import Call, Mode, Rule, Stopwatch, Timing, time_calls
+from kernellab.errors import ExecutionError, MismatchError, SpecError
+from kernellab.instruments.clock import THROTTLED, Call, Mode, Rule, Stopwatch, Timing, time_calls
 from kernellab.measurement import judge
-from kernellab.verify import poison_byte
+from kernellab.verify import Verdict
 
 if TYPE_CHECKING:
     from kernellab.devices.gpu import GpuDevice
     from kernellab.devices.program import Program
     from kernellab.plan import Plan
-    from kernellab.verify import Verdict
 
 DEFAULT_RULE = Rule()
-TOO_FAST = 1.05
-"""Times the speed of a copy of as many bytes, above which a cold figure is an error and no result."""
 
 
 class Workload(Protocol):
@@ -68,6 +64,8 @@ class PlanWorkload:
     plan : Plan
     name : str, optional
         By default the kernel's id and language.
+    answer : Run, optional
+        Of a run that was found right: its bits are accepted without asking NumPy again.
 
     Attributes
     ----------
@@ -75,29 +73,25 @@ class PlanWorkload:
         How often the plan was queued.
     """
 
-    def __init__(self, device: GpuDevice, program: Program, plan: Plan, name: str = "") -> None:
+    def __init__(
+        self, device: GpuDevice, program: Program, plan: Plan, name: str = "", answer: Run | None = None
+    ) -> None:
         self.device = device
         self.plan = plan
         self.name = name or f"{plan.kernel.id} {program.language}"
         self.runs = 0
-        cost = plan.cost()
+        self._on_host = timing.host_plan(device, plan)
+        cost = self._on_host.cost()
         self.nbytes, self.flops = cost.nbytes, cost.flops
-        self.buffers = {
-            key: device.on_device(array, copy=key in plan.in_place) for key, array in plan.inputs.items()
-        }
-        specs = {**plan.outputs, **plan.temporaries}
-        self.buffers |= {key: device.empty(spec) for key, spec in specs.items() if key not in self.buffers}
-        self._pristine = {key: device.on_device(plan.inputs[key]) for key in plan.in_place}
+        sets = timing.make_sets(device, plan, 1)
+        self.buffers = sets.buffers[0]
+        self.before: Call | None = sets.restore[0] if sets.restore else None
         self._calls = device.calls(program, plan, self.buffers)
         self._accepted: dict[str, Any] = {}
-        self._verdict: Verdict | None = None
-        self.before: Call | None = self._restore if plan.in_place or plan.zeroed else None
-
-    def _restore(self) -> None:
-        for key, array in self._pristine.items():
-            self.buffers[key][...] = array
-        for key in self.plan.zeroed:
-            self.buffers[key].fill(0)
+        if answer is not None:
+            self._accepted = {
+                key: device.on_device(array, copy=True) for key, array in answer.outputs.items()
+            }
 
     def run(self) -> None:
         """Queue every launch of the plan."""
@@ -107,21 +101,15 @@ class PlanWorkload:
 
     def poison(self) -> None:
         """Fill the outputs with poison; those that are inputs too get their contents back before each run."""
-        for key, spec in self.plan.outputs.items():
-            if spec.size and key not in self.plan.in_place:
-                self.buffers[key].reshape(-1).view(np.uint8).fill(poison_byte(spec.dtype))
+        timing.poison(self.plan, self.buffers)
 
     def verify(self) -> Verdict:
-        """Judge what the last run wrote, against NumPy's answer.
-
-        The second time, outputs that still hold the bits found right before are not copied to the host.
-        """
-        if self._verdict is not None and self._accepted and self._has_accepted_bits():
-            return self._verdict
+        """Judge what the last run wrote: against bits found right before, or else against NumPy's answer."""
+        if self._accepted and self._has_accepted_bits():
+            return Verdict(self.plan.kernel.id, ())
         host = {key: self.device.cupy.asnumpy(self.buffers[key]) for key in self.plan.outputs}
-        verdict = judge(self.plan, Run(host))
+        verdict = judge(self._on_host, Run(host))
         if verdict.is_right:
-            self._verdict = verdict
             self._accepted = {key: self.buffers[key].copy() for key in self.plan.outputs}
         return verdict
 
@@ -152,7 +140,7 @@ class CallWorkload:
         ``check() -> Verdict``, of what the last call wrote.
     spoil : callable, optional
         Makes what was written before unreadable.
-    calls : int
+    runs : int
         How often it has been called.
     result : object
         What the last call returned.
@@ -165,12 +153,12 @@ class CallWorkload:
     check: Callable[[], Verdict] | None = None
     spoil: Callable[[], object] | None = None
     before: Call | None = None
-    calls: int = 0
+    runs: int = 0
     result: object = None
 
     def run(self) -> object:
         """Call it."""
-        self.calls += 1
+        self.runs += 1
         self.result = self.function()
         return self.result
 
@@ -192,8 +180,6 @@ def require(workload: Workload, when: str) -> None:
     MismatchError
         Says what is wrong, and whether it was before or after the timed loop.
     """
-    from kernellab.errors import MismatchError
-
     verdict = workload.verify()
     if verdict is not None and not verdict.is_right:
         raise MismatchError(f"{verdict.message} ({when} the timed loop); a wrong kernel has no speed")
@@ -308,55 +294,11 @@ def time_rounds(
             finish(*arguments, **keywords)
     highest = stopwatch.highest_clock_hz()
     is_throttled = highest is not None and any(clock < 0.9 * highest for clock in clocks)
-    notes = ("throttled: the SM clock fell under 90 % of its highest",) if is_throttled else ()
+    notes = (THROTTLED,) if is_throttled else ()
     return Timing(mode, tuple(samples), tuple(clocks), is_throttled, notes), result
 
 
-def copy_workload(device: GpuDevice, nbytes: int) -> PlanWorkload:
-    """Return a copy by ``copy/float4`` that moves `nbytes` in all, what speeds are compared with."""
-    from kernellab import catalog
-    from kernellab.plan import bind
-
-    kernel = catalog.kernel("copy/float4")
-    count = max(nbytes // 8 // 4 * 4, 4)
-    x = np.arange(count, dtype=np.uint32).view(np.float32)
-    plan = bind(kernel, {"x": x}, limits=device.limits)
-    return PlanWorkload(device, device.build(kernel), plan, f"copy of {nbytes} bytes")
-
-
-def check_speed(name: str, fraction_of_copy: float, nbytes: int, mode: Mode, l2_bytes: int) -> None:
-    """Refuse a cold speed that memory cannot give.
-
-    Raises
-    ------
-    ExecutionError
-        If more than four times the L2 moved over 5 % faster than a copy does.
-    """
-    if mode == "cold" and nbytes > 4 * l2_bytes and fraction_of_copy > TOO_FAST:
-        raise ExecutionError(
-            f"{name}: {nbytes} bytes went at {fraction_of_copy:.2f} times the speed of a copy, memory gives "
-            f"no more than {TOO_FAST}; correct nbytes, or see whether all the work is done"
-        )
-
-
-_STOPWATCHES: dict[tuple[int, int], Stopwatch] = {}
-
-
-def current_stopwatch() -> Stopwatch:
-    """Return the clock of CuPy's current device and stream, made once for each.
-
-    Raises
-    ------
-    UnavailableError
-        If there is no GPU.
-    """
-    from kernellab.devices.gpu import import_cupy
-    from kernellab.instruments.cuda_clock import CudaStopwatch
-
-    cupy = import_cupy()
-    key = (int(cupy.cuda.Device().id), int(cupy.cuda.get_current_stream().ptr))
-    if key not in _STOPWATCHES:
-        stopwatch = CudaStopwatch()
-        stopwatch.prepare()
-        _STOPWATCHES[key] = stopwatch
-    return _STOPWATCHES[key]
+def copy_workload(device: GpuDevice, nbytes: int, name: str = timing.COPY) -> CallWorkload:
+    """Return the driver's own copy within the device, that reads and writes `nbytes` in all."""
+    (copy,) = timing.copy_calls(device, nbytes, 1)
+    return CallWorkload(name, copy, nbytes)

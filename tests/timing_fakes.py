@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from types import SimpleNamespace
 
 import numpy as np
@@ -22,7 +23,6 @@ class FakeStopwatch:
         self.jitter = jitter
         self.work = 0
         self.is_closed = self.has_waited = False
-        self.l2_bytes = 0
         self.events: list[str] = []
 
     def now(self) -> float:
@@ -63,6 +63,51 @@ class FakeStopwatch:
         return 1.98e9
 
 
+class DeviceArray(np.ndarray):
+    """An array that has its address where CuPy's have it."""
+
+    @property
+    def data(self) -> SimpleNamespace:
+        return SimpleNamespace(ptr=self.ctypes.data)
+
+
+def on_device(array: object) -> DeviceArray:
+    return np.array(array).view(DeviceArray)
+
+
+class FakeCupy:
+    """NumPy under CuPy's names; a copy within the device takes its time."""
+
+    def __init__(self, stopwatch: FakeStopwatch) -> None:
+        self.stopwatch = stopwatch
+        runtime = SimpleNamespace(memcpyDeviceToDevice=3, memcpyAsync=self.copy_async)
+        self.cuda = SimpleNamespace(runtime=runtime, get_current_stream=lambda: SimpleNamespace(ptr=0))
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(np, name)
+
+    def copy_async(self, target: int, source: int, nbytes: int, kind: int, stream: int) -> None:
+        ctypes.memmove(target, source, nbytes)
+        self.stopwatch.pass_time(2 * nbytes * SECONDS_A_BYTE)
+
+    def asnumpy(self, array: object) -> np.ndarray:
+        return np.array(array).view(np.ndarray)
+
+    def copyto(self, target: np.ndarray, source: np.ndarray) -> None:
+        np.copyto(target, source)
+        self.stopwatch.pass_time(8 * target.nbytes * SECONDS_A_BYTE)
+
+    def maximum(self, x: np.ndarray, floor: float, out: np.ndarray) -> None:
+        np.maximum(x, np.float32(floor), out=out)
+        self.stopwatch.pass_time(3 * x.nbytes * SECONDS_A_BYTE)
+
+    def zeros(self, shape: object, dtype: object) -> DeviceArray:
+        return on_device(np.zeros(shape, dtype))
+
+    def empty(self, shape: object, dtype: object) -> DeviceArray:
+        return on_device(np.empty(shape, dtype))
+
+
 class FakeGpu:
     """Runs the reference in place of the kernel; `breaks_at` says from which launch on it writes nothing."""
 
@@ -71,24 +116,31 @@ class FakeGpu:
     def __init__(
         self, stopwatch: FakeStopwatch, name: str = "FakeGPU 9000", breaks_at: int | None = None
     ) -> None:
-        self.stopwatch = stopwatch
+        self._stopwatch = stopwatch
         self.device_name = name
         self.breaks_at = breaks_at
         self.launches = 0
-        self.cupy = SimpleNamespace(asnumpy=np.array, array_equal=np.array_equal)
+        self.l2_bytes = 0
+        self.cupy = FakeCupy(stopwatch)
         self._compiler = EmulatedDevice()
 
     def describe(self) -> dict[str, object]:
         return {"device": self.device_name, "arch": self.arch}
 
+    def stopwatch(self) -> FakeStopwatch:
+        return self._stopwatch
+
+    def allocate(self, make: object) -> object:
+        return make()
+
     def build(self, kernels: object, language: str = "cuda-c") -> object:
         return self._compiler.build(kernels, language)
 
     def on_device(self, array: np.ndarray, *, copy: bool = False) -> np.ndarray:
-        return np.array(array)
+        return on_device(array)
 
     def empty(self, spec: object) -> np.ndarray:
-        return poisoned(spec.shape, spec.dtype)
+        return on_device(poisoned(spec.shape, spec.dtype))
 
     def run(self, program: object, plan: object, *, sanitize: bool = False) -> Run:
         buffers = {name: np.array(array) for name, array in plan.inputs.items()}
@@ -100,7 +152,7 @@ class FakeGpu:
     def calls(self, program: object, plan: object, buffers: dict[str, np.ndarray]) -> tuple:
         def call() -> None:
             self.launches += 1
-            self.stopwatch.pass_time(plan.cost().nbytes * SECONDS_A_BYTE)
+            self._stopwatch.pass_time(plan.cost().nbytes * SECONDS_A_BYTE)
             if self.breaks_at is not None and self.launches >= self.breaks_at:
                 return
             inputs = {name: buffers[name] for name in plan.inputs}
