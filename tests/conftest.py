@@ -1,0 +1,40 @@
+"""Options and markers of the whole suite; helpers beside this file can be imported from every test."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--require-gpu", action="store_true", help="fail the tests that need a GPU where there is none"
+    )
+
+
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers", "gpu(count=1): needs so many GPUs; skipped without, failed with --require-gpu"
+    )
+
+
+def missing_gpu(count):
+    """Say why a test cannot run here, or nothing."""
+    from kernellab.devices.gpu import import_cupy
+    from kernellab.errors import UnavailableError
+
+    try:
+        found = int(import_cupy().cuda.runtime.getDeviceCount())
+    except UnavailableError as error:
+        return str(error)
+    return "" if found >= count else f"needs {count} GPUs, there is {found}"
+
+
+def pytest_runtest_setup(item):
+    marker = item.get_closest_marker("gpu")
+    if marker is None:
+        return
+    reason = missing_gpu(marker.kwargs.get("count", 1))
+    if reason and item.config.getoption("--require-gpu"):
+        pytest.fail(f"--require-gpu: {reason}", pytrace=False)
+    if reason:
+        pytest.skip(reason)
