@@ -323,7 +323,8 @@ class World:
 
     def _device(self, number=None):
         attributes = {
-            "MaxSharedMemoryPerBlock": SHARED, "MaxSharedMemoryPerBlockOptin": OPTIN, "MultiProcessorCount": 132,
+            "MaxSharedMemoryPerBlock": SHARED, "MaxSharedMemoryPerBlockOptin": OPTIN,
+            "MultiProcessorCount": 132,
         }  # fmt: skip
         world = self
 
@@ -363,7 +364,8 @@ class World:
             get_limit=lambda: 0,
         )
         properties = {
-            "name": b"Fake H200", "multiProcessorCount": 132, "l2CacheSize": 60 * 2**20, "totalGlobalMem": 2**37,
+            "name": b"Fake H200", "multiProcessorCount": 132, "l2CacheSize": 60 * 2**20,
+            "totalGlobalMem": 2**37,
         }  # fmt: skip
         runtime = types.SimpleNamespace(
             CUDARuntimeError=FakeRuntimeError,
