@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 Int64 = npt.NDArray[np.int64]
 _EVERY_LANE = np.ones((1, WARP), np.bool_)
+GRID_BARRIER = "the barrier of the grid"
 MAX_DEPTH = 1024
 """Calls inside calls."""
 MAX_SECONDS = 12.0
@@ -150,7 +151,17 @@ class Batch:
             "%cluster_nctaid": 1,
             "%cluster_nctarank": 1,
         }
+        if base in ("%envreg1", "%envreg2"):  # where cooperative groups find the barrier of the grid
+            address = self._grid_barrier()
+            return address >> 32 if base == "%envreg1" else address & 0xFFFFFFFF
         return values.get(base, 0)
+
+    def _grid_barrier(self) -> int:
+        memory = self.launch.memory
+        known = next((each for each in memory.allocations if each.name == GRID_BARRIER), None)
+        if known is None:
+            known = memory.allocate(GRID_BARRIER, np.zeros(64, np.uint8), is_array=False)
+        return known.base
 
     # -- memory
     def load(

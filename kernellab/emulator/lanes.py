@@ -23,6 +23,11 @@ class Lanes:
         The active lanes of each; None for all.
     height : int
         Warps in the batch.
+
+    Attributes
+    ----------
+    is_full : bool
+        Registers of all warps and lanes may be written: none is needed of those that are off.
     """
 
     __slots__ = ("count", "height", "is_full", "mask", "row_count", "rows")

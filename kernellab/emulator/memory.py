@@ -80,16 +80,17 @@ class Allocation:
             self.views[width] = view
         return view, (addresses - (self.base + shift)) >> (width.bit_length() - 1)
 
-    def load(self, addresses: Addresses, width: int) -> Array:
-        """Read elements whose addresses are in bounds."""
+    def load(self, addresses: Addresses, width: int, lanes: int) -> list[Array]:
+        """Read `lanes` consecutive elements at addresses that are in bounds."""
         view, indexes = self.elements(addresses, width)
-        found: Array = view.take(indexes) if view.flags.aligned else view[indexes]
-        return found
+        places = [indexes + k if k else indexes for k in range(lanes)]
+        return [view.take(each) if view.flags.aligned else view[each] for each in places]
 
-    def store(self, addresses: Addresses, width: int, values: Array) -> None:
-        """Write elements whose addresses are in bounds; on a repeated address the last lane wins."""
+    def store(self, addresses: Addresses, width: int, values: list[Array]) -> None:
+        """Write consecutive elements in bounds; on a repeated address the last lane wins."""
         view, indexes = self.elements(addresses, width)
-        view[indexes] = values
+        for k, value in enumerate(values):
+            view[indexes + k if k else indexes] = value
 
 
 class GlobalMemory:
@@ -163,12 +164,12 @@ class GlobalMemory:
         """Read `lanes` consecutive elements of `width` bytes at each address; faulty lanes read 0."""
         groups = self.groups(addresses, width * lanes, faults)
         if len(groups) == 1 and isinstance(groups[0][1], slice):
-            allocation = groups[0][0]
-            return [allocation.load(addresses + k * width if k else addresses, width) for k in range(lanes)]
+            return groups[0][0].load(addresses, width, lanes)
         values = [np.zeros(addresses.size, UNSIGNED[width]) for _ in range(lanes)]
         for allocation, positions in groups:
-            for k in range(lanes):
-                values[k][positions] = allocation.load(addresses[positions] + k * width, width)
+            found = allocation.load(addresses[positions], width, lanes)
+            for value, part in zip(values, found, strict=True):
+                value[positions] = part
         return values
 
     def store(self, addresses: Addresses, width: int, values: list[Array], faults: list[Fault]) -> None:
@@ -179,8 +180,7 @@ class GlobalMemory:
                 where = np.arange(addresses.size)[positions]
                 faults.append(Fault("read-only", where, f"{allocation.name} is read-only"))
                 continue
-            for k, value in enumerate(values):
-                allocation.store(addresses[positions] + k * width, width, value[positions])
+            allocation.store(addresses[positions], width, [value[positions] for value in values])
 
     def update(
         self,

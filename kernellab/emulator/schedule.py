@@ -71,7 +71,10 @@ class Scheduler:
                     return not self.live.any()
             position = self._choose()
             rows, mask = _together(self.runnable.pop(position))
-            self._fragment(*position, Lanes.of(rows, mask, height))
+            lanes = Lanes.of(rows, mask, height)
+            if lanes.mask is not None and rows.size == height and not (self.live & ~lanes.mask).any():
+                lanes.is_full = True  # nobody needs the registers of the lanes that are off
+            self._fragment(*position, lanes)
 
     def _choose(self) -> Position:
         """Return what runs next: the innermost, then the earliest in the program; at times the oldest."""

@@ -196,3 +196,21 @@ def test_an_instruction_that_is_not_known_is_named_with_its_line():
     text = 'extern "C" __global__ void f(unsigned* y) {\n  asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(*y));\n}'
     with pytest.raises(UnsupportedPTXError, match=r"cannot execute `mbarrier\.init.*source\.cu:2"):
         Kernels(text)("f", 1, 1, np.zeros(1, u32))
+
+
+def test_the_grid_of_cooperative_groups():
+    text = """
+    #include <cooperative_groups.h>
+    extern "C" __global__ void f(int* x, int n) {
+        auto grid = cooperative_groups::this_grid();
+        int i = grid.thread_rank();
+        for (int k = 0; k < 3; ++k) {
+            x[(1 - (k & 1)) * n + i] = x[(k & 1) * n + (i + 1) % n] + 1;
+            grid.sync();
+        }
+    }"""
+    n = 150 * 64
+    x = np.zeros(2 * n, i32)
+    x[:n] = np.arange(n)
+    Kernels(text)("f", 150, 64, x, n)
+    np.testing.assert_array_equal(x[n:], (np.arange(n) + 3) % n + 3)
