@@ -12,17 +12,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from kernellab.checks import BLOCK_SIDES, BLOCK_THREADS, GRID_SIDES
 from kernellab.compile.binary import Binary, SassInstruction
 from kernellab.emulator.counts import Diagnostic
 from kernellab.emulator.summary import Line
 from kernellab.errors import ArgumentError, ExecutionError, SpecError
+from kernellab.geometry import Dim3, check_geometry, dimensions
 
 Array = npt.NDArray[Any]
-Dim3 = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -108,46 +106,6 @@ class Trace:
         from kernellab.report.text import trace_text
 
         return trace_text(self)
-
-
-def dimensions(value: Any, what: str, who: str) -> Dim3:
-    """Return a grid or a block as three plain integers.
-
-    Raises
-    ------
-    ArgumentError
-        For anything that is not one to three integers.
-    SpecError
-        For a negative side.
-    """
-    sides = value if isinstance(value, (tuple, list, np.ndarray)) else (value,)
-    try:
-        numbers = [operator.index(side) for side in sides]
-    except TypeError:
-        raise ArgumentError(
-            f"{who}: {what} is {value!r}, it must be one to three integers (x, y, z)"
-        ) from None
-    if not 1 <= len(numbers) <= 3:
-        raise ArgumentError(f"{who}: {what} is {value!r}, it must be one to three integers (x, y, z)")
-    if min(numbers) < 0:
-        raise SpecError(f"{who}: {what} is {value!r}, no side may be negative")
-    x, y, z = (*numbers, 1, 1)[:3]
-    return x, y, z
-
-
-def check_launch(grid: Dim3, block: Dim3, who: str) -> None:
-    """Refuse what no GPU launches."""
-    threads = block[0] * block[1] * block[2]
-    if threads > BLOCK_THREADS:
-        raise SpecError(
-            f"{who}: block {block} has {threads} threads, the limit is {BLOCK_THREADS}; make the block smaller"
-        )
-    if threads < 1:
-        raise SpecError(f"{who}: block {block} has no threads; each side must be at least 1")
-    for what, sides, limits in (("block", block, BLOCK_SIDES), ("grid", grid, GRID_SIDES)):
-        for axis, side, limit in zip("xyz", sides, limits, strict=True):
-            if side > limit:
-                raise SpecError(f"{who}: {what} is {side} along {axis}, the limit is {limit}")
 
 
 def trace(
@@ -248,7 +206,8 @@ def trace(
 def _call(who: str, call: Sequence[Any], names: Sequence[str]) -> Sequence[Any]:
     if len(call) != len(names):
         raise ArgumentError(
-            f"trace: {who} takes {', '.join(names)} after the source ({len(names)} arguments), got {len(call)}"
+            f"trace: {who} takes {', '.join(names)} after the source ({len(names)} arguments), "
+            f"got {len(call)}"
         )
     return call
 
@@ -257,7 +216,8 @@ def check_arguments(who: str, arguments: Any) -> None:
     """Refuse an argument list that is not a tuple or list, such as the one array itself."""
     if not isinstance(arguments, (tuple, list)):
         raise ArgumentError(
-            f"{who}: args is a {type(arguments).__name__}, it must be a tuple of arguments; write (x,) for one"
+            f"{who}: args is a {type(arguments).__name__}, it must be a tuple of arguments; "
+            "write (x,) for one"
         )
 
 
@@ -275,7 +235,8 @@ def _text_of(source: Any) -> tuple[str, str | None]:
     if isinstance(source, str):
         return source, None
     raise ArgumentError(
-        f"trace: the source is a {type(source).__name__}, it must be a .cu or .ptx file, a text or a Numba function"
+        f"trace: the source is a {type(source).__name__}, it must be a .cu or .ptx file, a text or "
+        "a Numba function"
     )
 
 
@@ -349,14 +310,15 @@ def run_binary(
 
     who = name or entry
     grid, block = dimensions(grid, "grid", who), dimensions(block, "block", who)
-    check_launch(grid, block, who)
+    check_geometry(grid, block, who)
     module = parsed(binary.ptx)
     memory = GlobalMemory()
     parameters = bind_arguments(binary, module.functions[entry], arguments, memory, who)
     printed = io.StringIO()
     launch = Launch(
         module, entry, grid, block, parameters, memory, dynamic_shared=operator.index(shared_mem),
-        variables=typed_variables(binary.sources, variables or {}, who), sanitize=sanitize, seed=seed, budget=budget,
+        variables=typed_variables(binary.sources, variables or {}, who), sanitize=sanitize, seed=seed,
+        budget=budget,
         printer=printed.write, name=who, sass=listing_of(binary),
     )  # fmt: skip
     errors_of: Mapping[str, float] = {}

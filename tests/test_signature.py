@@ -6,16 +6,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from kernellab.c_types import c_dtype, mangled_types, source_types, variable_dtype
 from kernellab.errors import ArgumentError, SpecError
-from kernellab.signature import (
-    Parameter,
-    c_dtype,
-    mangled_types,
-    pack,
-    source_types,
-    typed_variables,
-    variable_dtype,
-)
+from kernellab.signature import Parameter, pack, typed_variables
 
 
 @pytest.mark.parametrize(

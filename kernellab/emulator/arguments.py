@@ -9,19 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kernellab.arrays import ArraySpec, spec_of
+from kernellab.c_types import mangled_types, source_types
 from kernellab.compile.binary import Binary
 from kernellab.emulator.memory import GlobalMemory
 from kernellab.emulator.ptx import Function
 from kernellab.errors import ArgumentError
-from kernellab.signature import (
-    Parameter,
-    check_count,
-    mangled_types,
-    pack,
-    parameters_of,
-    refine,
-    source_types,
-)
+from kernellab.signature import Parameter, check_count, pack, parameters_of, refine
 
 Array = npt.NDArray[Any]
 
@@ -70,7 +63,8 @@ def _bind_numba(
 ) -> dict[str, bytes]:
     from kernellab.compile.numba_arguments import flatten_numba_arguments
 
-    flat = flatten_numba_arguments(arguments, lambda array: pointers("", array))
+    places = {id(value): f"argument {k}" for k, value in enumerate(arguments)}
+    flat = flatten_numba_arguments(arguments, lambda array: pointers(places.get(id(array), ""), array))
     if len(flat) != len(function.parameters):
         raise ArgumentError(
             f"{who}: its arguments flatten to {len(flat)} parameters, the kernel has "
@@ -117,7 +111,7 @@ class _Pointers:
     def _allocate(self, name: str, array: Array, span: tuple[int, int]) -> int:
         root, is_writable = _bytes_of(array, span, self.arrays)
         shape = "x".join(map(str, array.shape)) or "scalar"
-        label = f"{name} ({array.dtype}, {shape})" if name else f"the array ({array.dtype}, {shape})"
+        label = f"{name} ({array.dtype}, {shape})" if name else f"an array ({array.dtype}, {shape})"
         return self.memory.allocate(
             label, root, offset=_offset(array, span[0]), is_writable=is_writable
         ).base

@@ -11,7 +11,7 @@ import numpy.typing as npt
 Int64 = npt.NDArray[np.int64]
 
 REQUESTS, UNITS, SECOND, IDEAL, LANES = range(5)
-"""Columns of an access: requests; sectors or wavefronts; lines or bank conflicts; ideal units; active lanes."""
+"""Columns of an access: requests; sectors or wavefronts; lines or bank conflicts; ideal units; lanes."""
 
 
 @dataclass(slots=True)
@@ -43,7 +43,9 @@ class Counts:
     @classmethod
     def empty(cls, blocks: int, instructions: int) -> Counts:
         """Return zeros."""
-        return cls(*(np.zeros(n, np.int64) for n in (blocks, blocks, *[instructions] * 3, blocks)))
+        warps, lanes, splits = (np.zeros(blocks, np.int64) for _ in range(3))
+        guarded, branches, divergent = (np.zeros(instructions, np.int64) for _ in range(3))
+        return cls(warps, lanes, guarded, branches, divergent, splits)
 
     def add_access(self, key: tuple[int, str, str], values: tuple[int, ...]) -> None:
         """Add to the columns of an access."""

@@ -255,10 +255,11 @@ class Launch:
             return
         if len(self.diagnostics) >= MAX_DIAGNOSTICS:
             return
-        function, instruction = self._positions[number]
+        _, instruction = self._positions[number]
         bx, by, bz = block
         tx, ty, tz = thread
-        message = f"{self.name}: {what}; at {self.where(number)}, block ({bx}, {by}, {bz}), thread ({tx}, {ty}, {tz})"
+        who = f"block ({bx}, {by}, {bz}), thread ({tx}, {ty}, {tz})"
+        message = f"{self.name}: {what}; at {self.where(number)}, {who}"
         diagnostic = Diagnostic(
             kind, is_error, message, self.module.files.get(instruction.file, ""), instruction.source_line,
             instruction.line, (bx, by, bz), (tx, ty, tz), count,
