@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from kernellab.trace import Trace
 
 KEPT_GROUPS = 256
+UNBOUNDED_THREADS = 256
+"""Threads of a block for which the registers of a multiprocessor always suffice."""
 
 
 class EmulatedDevice:
@@ -230,7 +233,7 @@ def compile_kernels(kernels: Sequence[Kernel], language: Language, arch: str) ->
             for _ in range(1 + len(kernel.stages))
         )
     jobs = [
-        NumbaJob(part.twin_function, part.twin_types(), part.entry, _twin_key(part))
+        NumbaJob(part.twin_function, part.twin_types(), part.entry, _twin_key(part), _twin_options(part))
         for kernel in kernels
         for part in kernel.parts
     ]
@@ -251,6 +254,12 @@ def _twin_key(kernel: Kernel) -> tuple[str, ...] | None:
     if stock is None or stock.twin is not made_by:
         return None
     return kernel.twin_source(), kernel.entry, repr(sorted(kernel.constants.items()))
+
+
+def _twin_options(kernel: Kernel) -> Mapping[str, Any]:
+    """Say to the compiler how many threads a large block has: it must leave registers for all of them."""
+    threads = math.prod(kernel.geometry.block_at(kernel.constants))
+    return {"launch_bounds": threads} if threads > UNBOUNDED_THREADS else {}
 
 
 def _sealed(array: Any) -> Array:
