@@ -14,13 +14,24 @@ from kernellab.signature import Parameter, pack, typed_variables
 @pytest.mark.parametrize(
     ("text", "dtype", "is_pointer"),
     [
-        ("const float* __restrict__", "f4", True), ("float4 *", "f4", True), ("const unsigned char", "u1", False),
-        ("unsigned long long int", "u8", False), ("long long", "i8", False), ("size_t", "u8", False),
-        ("std::uint16_t*", "u2", True), ("unsigned", "u4", False), ("double const * const", "f8", True),
-        ("bool", "?", False), ("signed char", "i1", False), ("long unsigned int", "u8", False),
-        ("__half*", "f2", True), ("float**", "u8", True), ("int&", "i4", False), ("uchar3*", "u1", True),
+        ("const float* __restrict__", "f4", True),
+        ("float4 *", "f4", True),
+        ("const unsigned char", "u1", False),
+        ("unsigned long long int", "u8", False),
+        ("long long", "i8", False),
+        ("size_t", "u8", False),
+        ("std::uint16_t*", "u2", True),
+        ("unsigned", "u4", False),
+        ("double const * const", "f8", True),
+        ("bool", "?", False),
+        ("signed char", "i1", False),
+        ("long unsigned int", "u8", False),
+        ("__half*", "f2", True),
+        ("float**", "u8", True),
+        ("int&", "i4", False),
+        ("uchar3*", "u1", True),
     ],
-)  # fmt: skip
+)
 def test_types_of_c(text, dtype, is_pointer):
     assert c_dtype(text) == (np.dtype(dtype), is_pointer)
 

@@ -131,15 +131,38 @@ def test_fused_multiply_add_can_be_switched_off():
     ("call", "error", "message"),
     [
         (lambda: kl.trace(SAXPY, "nothing", 1, 32, ()), SpecError, "nothing: there is no such kernel.*saxpy"),
-        (lambda: kl.trace(SAXPY, "saxpy", 1, 32), ArgumentError, r"trace takes entry, grid, block, args .*got 3"),
-        (lambda: kl.trace(SAXPY, "saxpy", 1, 32, np.zeros(4, np.float32)), ArgumentError,
-         r"saxpy: args is a ndarray, it must be a tuple of arguments; write \(x,\) for one"),
-        (lambda: kl.trace("nowhere.cu", "f", 1, 1, ()), SpecError, r"nowhere\.cu cannot be read: No such file"),
-        (lambda: kl.trace(3, "f", 1, 1, ()), ArgumentError, "the source is a int, it must be a .cu or .ptx file"),
-        (lambda: kl.trace(SAXPY, "saxpy", 1, 32, saxpy_arguments(), errors="ignore"), SpecError, "'raise' or 'record'"),
-        (lambda: kl.trace("__global__ void f() { int x = ; }", "f", 1, 1, ()), CompileError, r"source\.cu\(1\): error"),
+        (
+            lambda: kl.trace(SAXPY, "saxpy", 1, 32),
+            ArgumentError,
+            r"trace takes entry, grid, block, args .*got 3",
+        ),
+        (
+            lambda: kl.trace(SAXPY, "saxpy", 1, 32, np.zeros(4, np.float32)),
+            ArgumentError,
+            r"saxpy: args is a ndarray, it must be a tuple of arguments; write \(x,\) for one",
+        ),
+        (
+            lambda: kl.trace("nowhere.cu", "f", 1, 1, ()),
+            SpecError,
+            r"nowhere\.cu cannot be read: No such file",
+        ),
+        (
+            lambda: kl.trace(3, "f", 1, 1, ()),
+            ArgumentError,
+            "the source is a int, it must be a .cu or .ptx file",
+        ),
+        (
+            lambda: kl.trace(SAXPY, "saxpy", 1, 32, saxpy_arguments(), errors="ignore"),
+            SpecError,
+            "'raise' or 'record'",
+        ),
+        (
+            lambda: kl.trace("__global__ void f() { int x = ; }", "f", 1, 1, ()),
+            CompileError,
+            r"source\.cu\(1\): error",
+        ),
     ],
-)  # fmt: skip
+)
 def test_bad_input_gets_one_sentence(call, error, message):
     with pytest.raises(error, match=message):
         call()

@@ -93,7 +93,7 @@ def test_the_wrong_number_lists_the_parameters(count):
     with pytest.raises(
         ArgumentError, match=rf"takes 9 arguments \(double\* y, float a, .*unsigned h\), got {count}"
     ):
-        MEMORY("scalars", 1, 1, *(GOOD + (1,))[:count])
+        MEMORY("scalars", 1, 1, *(*GOOD, 1)[:count])
 
 
 def test_bfloat16_structures_and_complex_numbers_by_pointer():

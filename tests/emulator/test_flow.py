@@ -7,7 +7,8 @@ from kernellab.emulator.ptx import parse
 
 
 def blocks_of(body, kind=".entry"):
-    text = f".version 8.0 .target sm_80 .address_size 64 {kind} f() {{ .reg .pred %p, %q; .reg .b32 %r<3>; {body} }}"
+    head = ".version 8.0 .target sm_80 .address_size 64"
+    text = f"{head} {kind} f() {{ .reg .pred %p, %q; .reg .b32 %r<3>; {body} }}"
     return basic_blocks(parse(text).functions["f"])
 
 
@@ -40,7 +41,8 @@ def test_calls_barriers_and_warp_operations_end_a_block():
 
 def test_an_indexed_branch_goes_to_every_label():
     blocks = blocks_of(
-        "T: .branchtargets A, B, A; brx.idx %r0, T; A: mov.b32 %r1, 1; bra END; B: mov.b32 %r1, 2; END: mov.b32 %r2, 1; ret;"
+        "T: .branchtargets A, B, A; brx.idx %r0, T; "
+        "A: mov.b32 %r1, 1; bra END; B: mov.b32 %r1, 2; END: mov.b32 %r2, 1; ret;"
     )
     assert blocks[0].successors == (1, 2, 1)
     assert blocks[0].join == 3

@@ -58,25 +58,62 @@ def off_by_four_bytes():
 
 
 FAULTS = [
-    ("beyond", 32, lambda: (np.zeros(32, f32), 1),
-     r"out of bounds global store: 0 bytes past the end of y \(float32, 32\), which has 128 bytes.*thread \(31, 0, 0\)"),
-    ("beyond", 32, lambda: (np.zeros(32, f32), 100000),
-     r"out of bounds global store: 399872 bytes past the end of y"),
-    ("before", 32, lambda: (np.zeros(32, f32),),
-     r"out of bounds global store: 4 bytes before y \(float32, 32\).*thread \(0, 0, 0\)"),
-    ("reads_beyond", 32, lambda: (np.zeros(32, f32), np.zeros(32, f32), 5),
-     r"out of bounds global load: 0 bytes past the end of x.*thread \(27, 0, 0\)"),
-    ("wide", 8, lambda: (off_by_four_bytes(), np.zeros(32, f32)),
-     r"misaligned global load: address 0x\w+ is no multiple of 16"),
-    ("wide", 9, lambda: (np.zeros(32, f32), np.zeros(36, f32)),
-     r"out of bounds global load: 0 bytes past the end of x.*thread \(8, 0, 0\)"),
-    ("null_read", 32, lambda: (np.zeros(32, f32), None),
-     r"out of bounds global load: address 0x0, a null pointer"),
+    (
+        "beyond",
+        32,
+        lambda: (np.zeros(32, f32), 1),
+        r"out of bounds global store: 0 bytes past the end of y \(float32, 32\).*128 bytes.*\(31, 0, 0\)",
+    ),
+    (
+        "beyond",
+        32,
+        lambda: (np.zeros(32, f32), 100000),
+        r"out of bounds global store: 399872 bytes past the end of y",
+    ),
+    (
+        "before",
+        32,
+        lambda: (np.zeros(32, f32),),
+        r"out of bounds global store: 4 bytes before y \(float32, 32\).*thread \(0, 0, 0\)",
+    ),
+    (
+        "reads_beyond",
+        32,
+        lambda: (np.zeros(32, f32), np.zeros(32, f32), 5),
+        r"out of bounds global load: 0 bytes past the end of x.*thread \(27, 0, 0\)",
+    ),
+    (
+        "wide",
+        8,
+        lambda: (off_by_four_bytes(), np.zeros(32, f32)),
+        r"misaligned global load: address 0x\w+ is no multiple of 16",
+    ),
+    (
+        "wide",
+        9,
+        lambda: (np.zeros(32, f32), np.zeros(36, f32)),
+        r"out of bounds global load: 0 bytes past the end of x.*thread \(8, 0, 0\)",
+    ),
+    (
+        "null_read",
+        32,
+        lambda: (np.zeros(32, f32), None),
+        r"out of bounds global load: address 0x0, a null pointer",
+    ),
     ("beyond", 32, lambda: (read_only(), 0), r"read-only global store: y \(float32, 32\) is read-only"),
-    ("shared_beyond", 32, lambda: (np.zeros(32, f32), 1),
-     r"out of bounds shared store: byte 128 of shared memory, which has 128"),
-    ("shared_beyond", 32, lambda: (np.zeros(32, f32), -1), r"out of bounds shared store: byte -4 of shared memory"),
-]  # fmt: skip
+    (
+        "shared_beyond",
+        32,
+        lambda: (np.zeros(32, f32), 1),
+        r"out of bounds shared store: byte 128 of shared memory, which has 128",
+    ),
+    (
+        "shared_beyond",
+        32,
+        lambda: (np.zeros(32, f32), -1),
+        r"out of bounds shared store: byte -4 of shared memory",
+    ),
+]
 
 
 @pytest.mark.parametrize(("name", "block", "arguments", "message"), FAULTS)

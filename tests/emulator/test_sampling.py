@@ -21,7 +21,8 @@ extern "C" __global__ void waits(volatile int* turn) {
     if (threadIdx.x == 0) { while (*turn != blockIdx.x) {} *turn = blockIdx.x + 1; }
 }
 extern "C" __global__ void counts(const int* x, int* bins, int n) {
-    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) atomicAdd(&bins[x[i]], 1);
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    for (; i < n; i += gridDim.x * blockDim.x) atomicAdd(&bins[x[i]], 1);
 }
 """
 KERNELS = Kernels(TEXT)

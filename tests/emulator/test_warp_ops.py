@@ -1,4 +1,4 @@
-"""Operations of a warp: as pure functions, in kernels, under partial masks, and with lanes that are absent."""
+"""Operations of a warp: pure functions, in kernels, under partial masks, with absent lanes."""
 
 from __future__ import annotations
 
