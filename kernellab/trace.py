@@ -149,7 +149,7 @@ def trace(
     seed : int, optional
         Serve the lanes of each atomic in a random order, which shows what depends on it.
     budget : int, optional
-        Instructions that one wave of blocks may execute; by default it may take 12 seconds of processor time.
+        Instructions that one wave of blocks may execute; by default it may take 10 seconds of processor time.
     errors : {"raise", "record"}
         Raise at the end when the kernel went out of bounds and the like, or only record it.
 

@@ -27,7 +27,7 @@ _EVERY_LANE = np.ones((1, WARP), np.bool_)
 GRID_BARRIER = "the barrier of the grid"
 MAX_DEPTH = 1024
 """Calls inside calls."""
-MAX_SECONDS = 12.0
+MAX_SECONDS = 10.0
 """Processor time that one wave of blocks may take where no budget is given..."""
 LEAST_STEPS = 1 << 16
 """...once it has executed this many instructions."""
