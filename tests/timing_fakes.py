@@ -121,6 +121,7 @@ class FakeGpu:
         self.breaks_at = breaks_at
         self.launches = 0
         self.l2_bytes = 0
+        self.memory = SimpleNamespace(free_pools=lambda: None)
         self.cupy = FakeCupy(stopwatch)
         self._compiler = EmulatedDevice()
 

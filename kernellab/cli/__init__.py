@@ -181,28 +181,45 @@ def trace(
 @app.command()
 @handled
 def bench(
-    what: Annotated[str, typer.Argument(help="emulator")],
+    what: Annotated[str, typer.Argument(help="emulator, gpu for all of a GPU's suites, or one of them.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for the suites' results, one JSON file each.")
+    ] = None,
     json_file: Json = None,
     html_file: Html = None,
 ) -> None:
-    """Time this lab's own parts; `bench emulator` gives thread-instructions a second."""
+    """Measure: `bench emulator` this lab's emulator, `bench gpu` kernels, peers, counters and clock."""
     from kernellab.cli.bench_command import bench as command
 
-    command(what, json_file, html_file)
+    command(what, json_file, html_file, out)
 
 
 @app.command()
 @handled
 def report(
-    files: Annotated[list[Path], typer.Argument(help="Files that --json wrote.")],
+    files: Annotated[list[Path] | None, typer.Argument(help="Files that --json wrote.")] = None,
     html_file: Html = None,
     pictures: Annotated[
         bool | None, typer.Option("--pictures/--no-pictures", help="Draw; by default on a terminal.")
     ] = None,
+    readme: Annotated[
+        Path | None, typer.Option("--readme", help="Render this file's picture and results instead.")
+    ] = None,
+    results: Annotated[Path, typer.Option("--results", help="Folder that `bench gpu --out` wrote.")] = Path(
+        "benchmarks/results"
+    ),
 ) -> None:
-    """Print what --json files hold, or make a page of them."""
-    from kernellab.cli.reports import report as command
+    """Print what --json files hold, or make a page of them; or render a README between its markers."""
+    if readme is not None:
+        from kernellab.cli.readme_command import render_readme
 
+        render_readme(readme, results)
+        return
+    from kernellab.cli.reports import report as command
+    from kernellab.errors import SpecError
+
+    if not files:
+        raise SpecError("report: there is no file to report; give one that --json wrote, or --readme FILE")
     command(files, html_file, pictures)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernellab.cli import output
-from kernellab.errors import SpecError, UnavailableError
+from kernellab.errors import SpecError
 from kernellab.report.numbers import plain
 from kernellab.report.table import Column, Table
 
@@ -14,14 +14,19 @@ if TYPE_CHECKING:
     from kernellab.bench import Speeds
 
 
-def bench(what: str, json_file: Path | None, html_file: Path | None) -> None:
-    """Time the emulator, print a table, and fail if a bar is missed."""
+def bench(what: str, json_file: Path | None, html_file: Path | None, folder: Path | None = None) -> None:
+    """Time the emulator, print a table, and fail if a bar is missed; or run a GPU's suites."""
     if what != "emulator":
-        if what in ("gpu", "kernels"):
-            raise UnavailableError(
-                "bench: kernels are timed on a GPU, which this version does not; bench emulator"
+        from kernellab.cli.suites_command import run_suites
+        from kernellab.suites import SUITES
+
+        if what != "gpu" and what not in SUITES:
+            known = ", ".join(SUITES)
+            raise SpecError(
+                f"bench: {what!r} is nothing to time; write emulator, gpu for all suites, or one: {known}"
             )
-        raise SpecError(f"bench: {what!r} is nothing to time; write kernellab bench emulator")
+        run_suites(SUITES if what == "gpu" else (what,), folder)
+        return
     from kernellab.bench import measure_speeds
     from kernellab.report.document import Document
     from kernellab.report.text import console, print_table

@@ -74,6 +74,11 @@ class Bench:
         judge(plan, run).require()
         return PlanWorkload(self.device, program, plan, name or f"{plan.kernel.id} {language}", run)
 
+    def free(self) -> None:
+        """Forget inputs, and give back the device memory that nothing uses."""
+        self._inputs.clear()
+        self.device.memory.free_pools()
+
     def copy(self, nbytes: int, name: str = COPY) -> Workload:
         """Return the driver's own copy, that moves `nbytes` in all."""
         return copy_workload(self.device, nbytes, name)

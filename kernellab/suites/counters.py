@@ -110,8 +110,8 @@ def run(bench: Bench) -> Results:
             "hardware wavefronts and warp efficiency within 5 %": near,
         },
         notes=(
-            "equal: requests and sectors of global and local memory, requests and wavefronts of shared memory "
-            "(smsp__sass family), divergent branches; warp efficiency: lanes that are on "
+            "equal: requests and sectors of global and local memory, requests and wavefronts of shared "
+            "memory (smsp__sass family), divergent branches; warp efficiency: lanes that are on "
             "(smsp__sass_thread_inst_executed_pred_on) by 32 SASS instructions",
         ),
         lines=(*(_line(row) for row in rows), *wrong[:SHOWN], *more),

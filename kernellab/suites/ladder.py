@@ -11,11 +11,8 @@ from kernellab.results import Results, Shown
 from kernellab.suites.bench import Bench, languages_of, plan_fields, right_kernels, scaled, timed_row
 
 COLUMNS = (
-    Shown("kernel", "kernel"),
-    Shown("cuda_c", "CUDA C GB/s", digits=0),
-    Shown("numba", "Numba GB/s", digits=0),
-    Shown("cuda_c_of_copy", "CUDA C of copy", digits=3),
-    Shown("numba_of_copy", "Numba of copy", digits=3),
+    Shown("problem", "problem"),
+    Shown("rungs", "rungs: speed as a fraction of cudaMemcpy, CUDA C / Numba"),
 )
 
 
@@ -26,7 +23,7 @@ def run(bench: Bench) -> Results:
     return bench.results(
         "ladder",
         f"Every kernel of the catalogue, at {bench.nbytes >> 20} MiB of compulsory traffic or a little more",
-        rows,
+        (*summaries(rows), *rows),
         kernels,
         columns=COLUMNS,
         notes=(
@@ -52,10 +49,25 @@ def time_languages(bench: Bench, kernel: Kernel) -> list[dict[str, Any]]:
     ]
 
 
-def lines(rows: Sequence[dict[str, Any]]) -> tuple[str, ...]:
-    """Return fractions of a copy, the languages of a kernel beside each other, three kernels a line."""
-    found: dict[str, list[str]] = {}
+def summaries(rows: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
+    """Return a row a problem: its rungs, the languages of each beside each other.
+
+    Examples
+    --------
+    >>> row = {"kernel": "copy/float4", "fraction_of_copy": 0.99}
+    >>> summaries([row, row])
+    [{'problem': 'copy', 'rungs': 'float4 0.99/0.99'}]
+    """
+    found: dict[str, dict[str, list[str]]] = {}
     for row in rows:
-        found.setdefault(row["kernel"], []).append(f"{row['fraction_of_copy']:.3f}")
-    texts = [f"{kernel} {'/'.join(values)}" for kernel, values in found.items()]
-    return tuple("  ".join(texts[i : i + 3]) for i in range(0, len(texts), 3))
+        problem, _, rung = row["kernel"].partition("/")
+        found.setdefault(problem, {}).setdefault(rung, []).append(f"{row['fraction_of_copy']:.2f}")
+    return [
+        {"problem": name, "rungs": ", ".join(f"{rung} {'/'.join(v)}" for rung, v in rungs.items())}
+        for name, rungs in found.items()
+    ]
+
+
+def lines(rows: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+    """Return a line a problem."""
+    return tuple(f"{row['problem']}: {row['rungs']}" for row in summaries(rows))

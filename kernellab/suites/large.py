@@ -73,7 +73,7 @@ def _check(bench: Bench, kernel: Kernel, language: Language, elements: int) -> d
 
 
 def _numbered(cupy: Any, shape: tuple[int, ...], dtype: str) -> Any:
-    """Return an array whose elements differ from their neighbours far and near: bits of a hash of the place."""
+    """Return an array whose elements differ from their neighbours far and near: each hashes its place."""
     total = 1
     for side in shape:
         total *= side
