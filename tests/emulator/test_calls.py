@@ -11,7 +11,9 @@ from launching import Kernels, integers
 from kernellab.errors import ExecutionError
 
 CONTROL = Kernels.of("control.cu")
-TYPES = Kernels.of("types.cu", names=("stencil<float, 2>", "stencil<int, 1>", "stencil<double, 3>"))
+TYPES = Kernels.of(
+    "types.cu", arch="sm_80", names=("stencil<float, 2>", "stencil<int, 1>", "stencil<double, 3>")
+)
 f32, i32 = np.float32, np.int32
 
 

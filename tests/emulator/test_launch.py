@@ -201,18 +201,8 @@ def test_an_instruction_that_is_not_known_is_named_with_its_line():
 
 
 def test_the_grid_of_cooperative_groups():
-    text = """
-    #include <cooperative_groups.h>
-    extern "C" __global__ void f(int* x, int n) {
-        auto grid = cooperative_groups::this_grid();
-        int i = grid.thread_rank();
-        for (int k = 0; k < 3; ++k) {
-            x[(1 - (k & 1)) * n + i] = x[(k & 1) * n + (i + 1) % n] + 1;
-            grid.sync();
-        }
-    }"""
     n = 150 * 64
     x = np.zeros(2 * n, i32)
     x[:n] = np.arange(n)
-    Kernels(text)("f", 150, 64, x, n)
+    GROUPS("rounds", 150, 64, x, n)
     np.testing.assert_array_equal(x[n:], (np.arange(n) + 3) % n + 3)

@@ -13,7 +13,8 @@ from kernellab.errors import SpecError
 
 f32, i32, u32 = np.float32, np.int32, np.uint32
 NAMES = ("stencil<float, 2>", "stencil<int, 1>", "stencil<double, 3>")
-DIALECTS = [("sm_80", ()), ("sm_90", ("--fmad=false",)), ("sm_100", ()), ("sm_120", ("--use_fast_math",))]
+DIALECTS = [("sm_80", ()), ("sm_90", ("--fmad=false",)), ("sm_120", ("--use_fast_math",))]
+PLAIN = Kernels.of("types.cu", arch="sm_80", names=NAMES)
 
 
 @pytest.fixture(params=DIALECTS, ids=lambda p: "-".join((p[0], *p[1])))
@@ -224,7 +225,7 @@ VALUES = [
 def test_float_functions():
     x = np.array(VALUES, f32)
     y = np.zeros((37, 32), f32)
-    Kernels.of("types.cu", names=NAMES)("functions", 1, 32, x, y, 32)
+    PLAIN("functions", 1, 32, x, y, 32)
     v, a, small = x.astype(float), abs(x).astype(float), (x * f32(0.001)).astype(float)
     percent, millionth = (x * f32(0.01)).astype(float), (x / f32(1e6)).astype(float)
     each = np.vectorize
@@ -249,7 +250,7 @@ def test_float_functions():
 def test_double_functions():
     v = np.array(VALUES)
     y = np.zeros((29, 32))
-    Kernels.of("types.cu", names=NAMES)("doubles", 1, 32, v, y, 32)
+    PLAIN("doubles", 1, 32, v, y, 32)
     a, each = abs(v), np.vectorize
     with np.errstate(over="ignore"):
         expected = [
@@ -309,19 +310,18 @@ def test_module_variables(types):
 
 
 def test_globals_are_set_and_written_back():
-    kernels = Kernels.of("types.cu", names=NAMES)
     y, z, counter = np.zeros(33, i32), np.zeros(32, f32), np.array([1], i32)
     values = {"counter": counter, "offsets": [1, 2, 3], "lookup": np.ones(4, f32)}
-    kernels("variables", 1, 32, y, z, variables=values)
+    PLAIN("variables", 1, 32, y, z, variables=values)
     assert counter[0] == y[32] == 1 + np.arange(32).sum()
     assert set(z) == {1}
     assert y[0] == 1 + ord("f")
     with pytest.raises(SpecError, match=r"globals names 'nothing', but the module has .*offsets"):
-        kernels("variables", 1, 32, y, z, variables={"nothing": 1})
+        PLAIN("variables", 1, 32, y, z, variables={"nothing": 1})
     with pytest.raises(SpecError, match=r"globals\['offsets'\] has 8 bytes, the variable has 12"):
-        kernels("variables", 1, 32, y, z, variables={"offsets": [1, 2]})
+        PLAIN("variables", 1, 32, y, z, variables={"offsets": [1, 2]})
     with pytest.raises(TypeError, match=r"globals\['lookup'\] has dtype int32, the variable is of float32"):
-        kernels("variables", 1, 32, y, z, variables={"lookup": np.ones(4, i32)})
+        PLAIN("variables", 1, 32, y, z, variables={"lookup": np.ones(4, i32)})
 
 
 def test_inline_ptx(types, rng):

@@ -53,3 +53,12 @@ extern "C" __global__ void layernorm(const float4* x, float4* y, const float4* g
                                              (v.z - mean) * scale * g.z, (v.w - mean) * scale * g.w);
     }
 }
+
+extern "C" __global__ void rounds(int* x, int n) {  // all blocks wait for all blocks
+    cg::grid_group grid = cg::this_grid();
+    int i = grid.thread_rank();
+    for (int k = 0; k < 3; ++k) {
+        x[(1 - (k & 1)) * n + i] = x[(k & 1) * n + (i + 1) % n] + 1;
+        grid.sync();
+    }
+}
