@@ -63,7 +63,9 @@ def measure_apart(
     described = describe(kernel, options, out, parameters)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        np.savez(place / "arrays.npz", *(_on_host(array) for array in arrays))
+        hosted = [_on_host(array) for array in arrays]
+        np.savez(place / "arrays.npz", *hosted)
+        described["dtypes"] = [array.dtype.name for array in hosted]
         (place / "job.json").write_text(json.dumps(described), encoding="utf-8")
         # Not multiprocessing: that would run the caller's script again.
         command = [sys.executable, "-m", "kernellab.isolation", folder]
@@ -144,11 +146,13 @@ def receive(answer: Mapping[str, Any]) -> Record:
 def main(folder: str) -> None:
     """Do the job that lies in a folder, and leave the answer there."""
     from kernellab.measurement import measure
+    from kernellab.problem import dtype_named
 
     place = Path(folder)
     job = json.loads((place / "job.json").read_text(encoding="utf-8"))
     with np.load(place / "arrays.npz") as archive:
-        arrays = [archive[name] for name in sorted(archive.files, key=lambda name: int(name[4:]))]
+        # NumPy stores bfloat16 as bare bytes.
+        arrays = [archive[f"arr_{i}"].view(dtype_named(name)) for i, name in enumerate(job["dtypes"])]
     options = dict(job["options"])
     if isinstance(options["case"], dict):
         options["case"] = Case(**options["case"])

@@ -325,7 +325,7 @@ def _judge(device: GpuDevice, plan: Plan, buffers: Buffers, accepted: Buffers) -
     """Return what is wrong with a set's outputs: bits are compared on the device, then values here."""
     if all(_has_bits(device.cupy, buffers[name], array) for name, array in accepted.items()):
         return None
-    outputs = {name: device.cupy.asnumpy(buffers[name]) for name in plan.outputs}
+    outputs = {n: device.cupy.asnumpy(buffers[n]).view(s.dtype) for n, s in plan.outputs.items()}
     found = verify(host_plan(device, plan), Run(outputs).outputs)
     if found.is_right:
         return None

@@ -131,8 +131,8 @@ def assign(given: Any, result: Any) -> None:
     elif not isinstance(result, np.ndarray):
         given[...] = result
     elif given.flags.c_contiguous:
-        given.set(np.ascontiguousarray(result))
+        given.set(np.asarray(result, order="C"))
     else:
         copy = type(given)(result.shape, result.dtype)
-        copy.set(np.ascontiguousarray(result))
+        copy.set(np.asarray(result, order="C"))
         given[...] = copy

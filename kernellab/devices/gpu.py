@@ -207,7 +207,7 @@ class GpuDevice:
             buffers, guards = self.memory.guard(plan)
             self.launch(program, plan, buffers)
             self.cupy.cuda.get_current_stream().synchronize()
-            outputs = {name: self.cupy.asnumpy(buffers[name]) for name in plan.outputs}
+            outputs = {n: self.cupy.asnumpy(buffers[n]).view(s.dtype) for n, s in plan.outputs.items()}
             return Run(outputs, failure=self.memory.damage(plan, buffers, guards))
 
     def apply(self, program: Program, plan: Plan, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -234,11 +234,11 @@ class GpuDevice:
             for name in plan.zeroed:
                 buffers[name].fill(0)
             self.launch(program, plan, buffers)
-            outputs = {name: buffers[name] for name in plan.outputs}
+            outputs = {name: _typed(buffers[name], spec) for name, spec in plan.outputs.items()}
             for name, array in given.items():
-                if outputs[name] is not array:
+                if buffers[name] is not array:
                     array[...] = outputs[name]
-                    outputs[name] = array
+                outputs[name] = array
             self.health.hold(plan.kernel.id, (plan.inputs, buffers, given))
         return outputs
 
@@ -289,6 +289,16 @@ class GpuDevice:
     def allocate(self, make: Callable[[], Result]) -> Result:
         """Allocate; when memory is short free the pools once and try again. See `Memory.allocate`."""
         return self.memory.allocate(make)
+
+
+def _typed(array: Any, spec: ArraySpec) -> Any:
+    """Return an output as the caller knows its elements, where CuPy has such."""
+    if array.dtype == spec.dtype:
+        return array
+    try:
+        return array.view(spec.dtype)
+    except (TypeError, ValueError):
+        return array
 
 
 def _is_host(array: Any) -> bool:

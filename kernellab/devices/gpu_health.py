@@ -22,6 +22,11 @@ STICKY = (
 """Words in CUDA's errors after which nothing works any more in this process."""
 
 KEPT = 4096
+_FOREIGN_ERRORS = (
+    ("numba.cuda.cudadrv.driver", "CudaAPIError"),
+    ("cuda.core", "CUDAError"),
+    ("cuda.core._utils.cuda_utils", "CUDAError"),
+)
 
 
 class Health:
@@ -105,25 +110,24 @@ class Health:
         try:
             yield
         except self.errors() as error:
-            text = str(error)
-            if not any(word in text for word in STICKY):
-                raise ExecutionError(f"{who}: CUDA says {text}") from error
-            # CUDA reports what a kernel did when somebody next asks, so the oldest that is not done comes
-            # first.
-            first = self._queued[0][0] if self._queued else who
-            seen = "" if first == who else f", seen by {who}"
-            self.broken_by = f"{first} failed ({text})"
-            raise ExecutionError(f"{first}: CUDA says {text}{seen}") from error
+            raise self.blame(who, error) from error
+
+    def blame(self, who: str, error: Exception) -> ExecutionError:
+        """Return what to raise in place of CUDA's error; a sticky one ends everything that follows."""
+        text = str(error)
+        if not any(word in text for word in STICKY):
+            return ExecutionError(f"{who}: CUDA says {text}")
+        # CUDA tells what a kernel did when somebody next asks, so the oldest that is not done comes first.
+        first = self._queued[0][0] if self._queued else who
+        seen = "" if first == who else f", seen by {who}"
+        self.broken_by = f"{first} failed ({text})"
+        return ExecutionError(f"{first}: CUDA says {text}{seen}")
 
     def errors(self) -> tuple[type[Exception], ...]:
         """Return the types in which CUDA's errors come: CuPy's, and Numba's once it is loaded."""
         cuda = self.cupy.cuda
         found: tuple[type[Exception], ...] = (cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError)
-        numba_driver = sys.modules.get("numba.cuda.cudadrv.driver")
-        if numba_driver is not None:
-            found += (numba_driver.CudaAPIError,)
-        core = sys.modules.get("cuda.core")
-        for holder in (core, sys.modules.get("cuda.core._utils.cuda_utils")):
-            kind = getattr(holder, "CUDAError", None)
+        for module, name in _FOREIGN_ERRORS:
+            kind = getattr(sys.modules.get(module), name, None)
             found += (kind,) if isinstance(kind, type) else ()
         return found

@@ -52,9 +52,13 @@ class Launcher:
         arguments = launch.values(buffers, "cuda-c")
         grid, block, shared = launch.grid, launch.block, launch.shared_mem
 
-        def call() -> None:
-            with self.health.naming(kernel.id):
+        health = self.health
+
+        def call() -> None:  # timed by the host too, so nothing more than needed
+            try:
                 function(grid, block, arguments, shared_mem=shared)
+            except health.errors() as error:
+                raise health.blame(kernel.id, error) from error
 
         return call
 
@@ -84,7 +88,9 @@ class Launcher:
             file.write(image)
         try:
             with self.health.naming(kernel.id):
-                return self.cupy.RawModule(path=file.name).get_function(entry)
+                function = self.cupy.RawModule(path=file.name).get_function(entry)
+                _ = function.kernel  # loaded now, as the file does not stay
+                return function
         finally:
             with suppress(OSError):
                 os.unlink(file.name)
@@ -93,7 +99,7 @@ class Launcher:
     def numba_call(self, program: Program, launch: Launch, buffers: Mapping[str, Any]) -> Callable[[], None]:
         """Return a callable that launches a twin on the stream that is current now."""
         from kernellab.compile.elf import resource_usage
-        from kernellab.compile.numba_cuda import cuda_module
+        from kernellab.compile.numba_cuda import cuda_module, quiet
 
         cuda = cuda_module()
         kernel, binary = launch.kernel, program.binary(launch.kernel)
@@ -105,7 +111,8 @@ class Launcher:
         dispatcher = self.dispatcher(kernel)
         number = self._device()
         scope = self._numba_scope(cuda, number)
-        with scope():
+        # Numba warns of small grids when a launch is configured, and compiles at the first call.
+        with scope(), quiet():
             stream = cuda.external_stream(self.cupy.cuda.get_current_stream().ptr)
             # The arrays are ready on the stream of the launch, so Numba must not wait for the one they
             # export.
@@ -117,9 +124,20 @@ class Launcher:
                 _opt_in_numba(dispatcher, arguments, launch.shared_mem, number)
             configured = dispatcher[launch.grid, launch.block, stream, launch.shared_mem]
 
+        health = self.health
+        is_plain = False  # after the first call, where there is only one GPU
+
         def call() -> None:
-            with self.health.naming(kernel.id), scope():
-                configured(*arguments)
+            nonlocal is_plain
+            try:
+                if is_plain:
+                    configured(*arguments)
+                    return
+                with scope(), quiet():
+                    configured(*arguments)
+                is_plain = scope is contextlib.nullcontext
+            except health.errors() as error:
+                raise health.blame(kernel.id, error) from error
 
         return call
 

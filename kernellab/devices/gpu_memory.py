@@ -40,11 +40,11 @@ class Memory:
         """Return an array in device memory: the same one if it is there already and `copy` is false."""
         if isinstance(array, self.cupy.ndarray):
             return self.allocate(array.copy) if copy else array
-        return self.allocate(lambda: self.cupy.array(np.ascontiguousarray(array)))
+        return self.allocate(lambda: self.cupy.array(carried(np.asarray(array, order="C"))))
 
     def empty(self, spec: ArraySpec) -> Any:
         """Return unset device memory."""
-        return self.allocate(lambda: self.cupy.empty(spec.shape, spec.dtype))
+        return self.allocate(lambda: self.cupy.empty(spec.shape, carrier(spec.dtype)))
 
     def allocate(self, make: Callable[[], Result]) -> Result:
         """Allocate; when memory is short free the pools once and try again.
@@ -103,11 +103,11 @@ class Memory:
             lambda: self.cupy.full(_padded(spec.nbytes) + 2 * GUARD_BYTES, poison_byte(spec.dtype), np.uint8)
         )
         inner = raw[GUARD_BYTES : GUARD_BYTES + spec.nbytes]
-        array = self.cupy.ndarray(spec.shape, spec.dtype, memptr=inner.data)
+        array = self.cupy.ndarray(spec.shape, carrier(spec.dtype), memptr=inner.data)
         if spec.size and isinstance(contents, self.cupy.ndarray):
-            array[...] = contents
+            array[...] = contents.view(carrier(spec.dtype))
         elif spec.size:
-            array.set(np.ascontiguousarray(contents))
+            array.set(carried(np.asarray(contents, order="C")))
         return array, raw
 
     def guard(self, plan: Plan) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -127,18 +127,19 @@ class Memory:
 
     def damage(self, plan: Plan, buffers: Mapping[str, Any], guards: Mapping[str, Any]) -> str:
         """Say what a run wrote where it must not, or nothing: around an array, or into an input."""
+        given = {name: spec_of(array).dtype for name, array in plan.inputs.items()}
+        dtypes = {**{n: s.dtype for n, s in {**plan.outputs, **plan.temporaries}.items()}, **given}
         for name, raw in guards.items():
-            array = buffers[name]
-            end = GUARD_BYTES + int(array.nbytes)
+            end = GUARD_BYTES + int(buffers[name].nbytes)
             for where, part in (("before", raw[:GUARD_BYTES]), ("past the end of", raw[end:])):
-                damaged = int(self.cupy.count_nonzero(part != poison_byte(array.dtype)))
+                damaged = int(self.cupy.count_nonzero(part != poison_byte(dtypes[name])))
                 if damaged:
                     return (
                         f"{plan.kernel.id}: {damaged} bytes {where} {name} were overwritten; "
                         "trace it on the emulator, which names the line"
                     )
-        for name, given in plan.inputs.items():
-            if name not in plan.in_place and self._differs(buffers[name], given):
+        for name, array in plan.inputs.items():
+            if name not in plan.in_place and self._differs(buffers[name], array):
                 return f"{plan.kernel.id}: it wrote into its input {name}; make its pointer const"
         return ""
 
@@ -146,9 +147,25 @@ class Memory:
         if not array.size:
             return False
         if not isinstance(given, self.cupy.ndarray):
-            return bool(self.cupy.asnumpy(array).tobytes() != np.ascontiguousarray(given).tobytes())
+            return bool(self.cupy.asnumpy(array).tobytes() != np.asarray(given).tobytes())
         both = (self.cupy.ascontiguousarray(item).reshape(-1).view(np.uint8) for item in (array, given))
         return bool(self.cupy.count_nonzero(next(both) != next(both)))
+
+
+def carrier(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype in which the device holds elements: integers for bfloat16, which CuPy may lack.
+
+    Examples
+    --------
+    >>> carrier(np.dtype("float32"))
+    dtype('float32')
+    """
+    return np.dtype(f"u{dtype.itemsize}") if dtype.kind == "V" else dtype
+
+
+def carried(array: Any) -> Any:
+    """Return a host array's bits in the dtype in which the device holds them."""
+    return array.view(carrier(array.dtype))
 
 
 def _padded(nbytes: int) -> int:

@@ -289,6 +289,7 @@ def write_jobs(folder: Path, jobs: Sequence[Job]) -> None:
                 "source": None if job.kernel.source is None else str(job.kernel.source),
                 "parameters": {name: np.asarray(value).item() for name, value in job.parameters.items()},
                 "language": job.language,
+                "dtypes": {name: np.asarray(array).dtype.name for name, array in job.inputs.items()},
             }
         )
     (folder / "jobs.json").write_text(json.dumps(described), encoding="utf-8")

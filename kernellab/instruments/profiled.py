@@ -15,6 +15,7 @@ def main(folder: str) -> None:
     from kernellab import catalog
     from kernellab.devices.gpu import GpuDevice
     from kernellab.plan import bind
+    from kernellab.problem import dtype_named
 
     device = GpuDevice()
     profiler = device.cupy.cuda.profiler
@@ -28,7 +29,8 @@ def main(folder: str) -> None:
             source=None if source is None else Path(source),
         )
         with np.load(Path(folder) / f"inputs{i}.npz") as archive:
-            inputs = {name: archive[name] for name in archive.files}
+            # NumPy stores bfloat16 as bare bytes.
+            inputs = {name: archive[name].view(dtype_named(job["dtypes"][name])) for name in archive.files}
         plan = bind(kernel, inputs, limits=device.limits, **job["parameters"])
         program = device.build(kernel, job["language"])
         buffers = {name: device.on_device(array) for name, array in plan.inputs.items()}

@@ -1,0 +1,146 @@
+"""What must not spoil a session: writes out of bounds, faults, forks, memory that runs out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+import kernellab as kl
+from kernellab import catalog
+
+GOOD = "if (i < n) y[i] = x[i];"
+
+
+def floats(n):
+    return np.random.default_rng(0).standard_normal(n, dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("if (i < n) y[i] = x[i]; if (i == 0) y[n] = 1;", "past the end of y were overwritten"),
+        ("if (i < n) y[i] = x[i]; if (i == 0) y[-1] = 1;", "before y were overwritten"),
+        ("if (i < n) y[i] = x[i]; if (i == 0) ((float*)x)[n + 1] = 1;", "past the end of x were overwritten"),
+        ("if (i < n) { y[i] = x[i]; ((float*)x)[i] = 0; }", "it wrote into its input x"),
+        ("if (i < n) y[i] = x[i + 1];", "expected"),  # reads NaN past the end
+        ("", "which nothing wrote there"),
+    ],
+)
+@pytest.mark.parametrize("n", [1000, 1024])
+def test_guard_bands(device, write_kernel, body, message, n):
+    record = kl.measure(write_kernel(body), floats(n), device="gpu")
+    assert not record.is_right
+    assert message in record.verdict.message
+    assert kl.measure(write_kernel(GOOD), floats(n), device="gpu", mode=None).is_right
+
+
+def test_a_fault_in_a_process_of_its_own_spoils_nothing_here(device, write_kernel):
+    faulty = write_kernel("y[i + (1LL << 40)] = x[0];")
+    with pytest.raises(kl.ExecutionError, match=r"^copy/scalar: CUDA says .*(llegal|ILLEGAL)"):
+        kl.measure(faulty, floats(64), device="gpu", isolated=True)
+    assert kl.measure("copy/scalar", floats(64), device="gpu", mode=None).is_right
+
+
+def run(code):
+    """Run a script in a fresh process, and return what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_sticky_error_names_the_first_failing_kernel_and_ends_the_run(device, write_kernel):
+    path = write_kernel("y[i + (1LL << 40)] = x[0];").source
+    printed = run(f"""
+        import os
+        from dataclasses import replace
+        from pathlib import Path
+        import numpy as np, kernellab as kl
+        from kernellab import catalog
+        faulty = replace(catalog.kernel("copy/scalar"), source=Path({str(path)!r}))
+        for kernel in (faulty, "transpose/naive"):
+            try:
+                kl.measure(kernel, device="gpu")
+            except kl.ExecutionError as error:
+                print(error, flush=True)
+        os._exit(0)  # what is left of the context need not be taken down
+    """)
+    first, second = printed.strip().splitlines()
+    assert first.startswith("copy/scalar: CUDA says")
+    assert "dead since copy/scalar failed" in second
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_fork_after_a_launch_is_refused_and_spawn_works(device):
+    printed = run("""
+        import multiprocessing, os, sys
+        import numpy as np, kernellab as kl
+        x = np.ones(8, np.float32)
+        kl.copy(x, device="gpu")
+        sys.stdout.flush()
+        child = os.fork()
+        if child == 0:
+            try:
+                kl.copy(x, device="gpu")
+            except kl.UnavailableError as error:
+                print(error)
+            sys.stdout.flush()
+            os._exit(0)
+        os.waitpid(child, 0)
+        print(kl.measure("copy/scalar", x, device="gpu", isolated=True).is_right)
+    """)
+    refused, works = printed.strip().splitlines()
+    assert "forked after CUDA had started" in refused
+    assert works == "True"
+
+
+def test_importing_and_planning_start_no_cuda():
+    printed = run("""
+        import sys
+        import numpy as np, kernellab as kl
+        from kernellab import catalog
+        from kernellab.plan import bind
+        bind(catalog.kernel("copy/scalar"), {"x": np.ones(4, np.float32)})
+        print("cupy" in sys.modules)
+    """)
+    assert printed.strip() == "False"
+
+
+@pytest.mark.parametrize("hidden", ["", "-1"])
+def test_hidden_devices(hidden):
+    code = "import kernellab as kl; print(kl.device('auto').name)"
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": hidden}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "emulator"
+
+
+def test_the_pool_is_freed_once_when_memory_is_short(cupy, device):
+    pool = cupy.get_default_memory_pool()
+    device.memory.free_pools()
+    before = pool.used_bytes()
+    pool.set_limit(size=before + 2**30)
+    try:
+        held = device.allocate(lambda: cupy.empty(2**29, np.uint8))
+        del held  # 512 MiB free in the pool, which 768 MiB do not fit beside
+        larger = device.allocate(lambda: cupy.empty(3 * 2**28, np.uint8))
+        assert larger.nbytes == 3 * 2**28
+        with pytest.raises(kl.ExecutionError, match=r"out of memory .* its limit is \d+ bytes"):
+            device.allocate(lambda: cupy.empty(2**30, np.uint8))
+    finally:
+        pool.set_limit(size=0)
+
+
+def test_one_catalogue_kernel_still_runs(device):
+    assert kl.measure(catalog.kernel("copy/float4"), device="gpu", mode=None).is_right
