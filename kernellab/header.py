@@ -24,8 +24,8 @@ class Count:
         The array's name in the source.
     value : float
         The count.
-    unit : {"sectors/request", "wavefronts/request"}
-        Its unit.
+    unit : {"sectors/request", "wavefronts/request", "requests"}
+        Its unit; requests are those of the whole launch.
     """
 
     space: str
@@ -48,7 +48,7 @@ class Header:
 _TITLE = re.compile(r"^// (?P<id>[\w/]+): (?P<lesson>.+)$")
 _COUNT = re.compile(
     r"^// (?P<shared>shared )?(?P<operation>load|store|atomic) (?P<array>\w+) "
-    r"(?P<value>\d+(?:\.\d+)?) (?P<unit>sectors|wavefronts)/request$"
+    r"(?P<value>\d+(?:\.\d+)?) (?P<unit>(?:sectors|wavefronts)/request|requests)$"
 )
 _SECTION = re.compile(r"^// (?P<key>computes|mapping|teaches|source) +(?P<text>.+)$")
 
@@ -93,7 +93,7 @@ def parse_header(text: str, who: str) -> Header:
                     count["operation"],
                     count["array"],
                     float(count["value"]),
-                    f"{count['unit']}/request",
+                    count["unit"],
                 )
             )
         elif section := _SECTION.match(line):
@@ -117,7 +117,7 @@ def measured(count: Count, lines: Iterable[Any]) -> float:
     Returns
     -------
     float
-        Sectors or wavefronts a request; NaN if no such line made a request.
+        Requests, or sectors or wavefronts a request; NaN if no such line made a request.
     """
     chosen = [line for line in lines if _accesses(line.text, count)]
     if count.space == "shared":
@@ -126,7 +126,9 @@ def measured(count: Count, lines: Iterable[Any]) -> float:
     else:
         requests = sum(line.requests for line in chosen)
         units = sum(line.sectors for line in chosen)
-    return units / requests if requests else float("nan")
+    if not requests:
+        return float("nan")
+    return requests if count.unit == "requests" else units / requests
 
 
 def agrees(count: Count, value: float) -> bool:

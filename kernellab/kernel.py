@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal, TypeAlias
 
 from kernellab.errors import SpecError
@@ -340,9 +341,7 @@ class Kernel:
         module = inspect.getmodule(factory)
         if module is None:
             return inspect.getsource(factory)
-        shared = (item for item in vars(module).values() if inspect.ismodule(item))
-        helpers = [item for item in shared if item.__name__.startswith("kernellab.")]
-        return "".join(inspect.getsource(item) for item in (module, *helpers))
+        return "".join(inspect.getsource(item) for item in _with_helpers(module, []))
 
     @property
     def path(self) -> Path:
@@ -360,6 +359,15 @@ class Kernel:
     def header(self) -> Header:
         """What the ``.cu`` file says of itself."""
         return parse_header(self.text(), self.id)
+
+
+def _with_helpers(module: ModuleType, seen: list[ModuleType]) -> list[ModuleType]:
+    """Return a module, and those of the catalogue that it uses as modules, and those that they use."""
+    seen.append(module)
+    for item in vars(module).values():
+        if inspect.ismodule(item) and item.__name__.startswith("kernellab.catalog.") and item not in seen:
+            _with_helpers(item, seen)
+    return seen
 
 
 def kernels_folder() -> Path:

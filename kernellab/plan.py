@@ -218,6 +218,8 @@ def bind(
         item.name: checks.scalar(kernel, item, parameters.get(item.name, item.default))
         for item in kernel.parameters
     }
+    if kernel.problem.refusal is not None and (reason := kernel.problem.refusal(sizes)):
+        raise SpecError(f"{kernel.id}: {reason}")
     outputs = _output_specs(kernel, sizes)
     given = checks.given_outputs(kernel, outputs, out or {}, arrays)
     steps: tuple[Step, ...] = ()

@@ -184,6 +184,8 @@ class Problem:
     magnitude : callable, optional
         Called as `reference` is: what the error of each output is in proportion to where terms may cancel,
         such as the sum of absolute products. By default the answer itself.
+    refusal : callable, optional
+        ``refusal(sizes) -> str`` with what has no answer, such as the largest of none, or an empty string.
     """
 
     name: str
@@ -197,6 +199,7 @@ class Problem:
     is_bitwise: bool = False
     roundings: int | Callable[[Sizes], int] = 1
     magnitude: Callable[..., dict[str, Array]] | None = None
+    refusal: Callable[[Sizes], str] | None = None
 
     def inputs(self, case: Case, rng: np.random.Generator | int = 0) -> dict[str, Array]:
         """Return the input arrays of a case.

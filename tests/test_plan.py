@@ -77,10 +77,20 @@ def test_thin_shapes_get_threads(rung, shape):
         assert math.prod(launch.grid) * math.prod(launch.block) * owned >= shape[0]
 
 
-@pytest.mark.parametrize("rung", catalog.kernels(), ids=lambda rung: rung.id)
+def is_sized_by_input(rung):
+    """Whether an empty input means an empty output; the sum of no element is 0, and takes a launch."""
+    return not any(name.isdigit() or name.isupper() for item in rung.outputs for name in item.shape)
+
+
+@pytest.mark.parametrize(
+    "rung", [rung for rung in catalog.kernels() if is_sized_by_input(rung)], ids=lambda rung: rung.id
+)
 def test_nothing_to_do_launches_nothing(rung):
+    names = {name for item in rung.outputs for name in item.shape}
     empty = next(
-        case for case in rung.problem.cases if 0 in case.sizes.values() and "feature" not in case.name
+        case
+        for case in rung.problem.cases
+        if any(size == 0 and name in names for name, size in case.sizes.items())
     )
     plan = bind(rung, rung.problem.inputs(empty))
     assert plan.steps == ()

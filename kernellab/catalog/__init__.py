@@ -12,7 +12,8 @@ from kernellab.problem import Problem
 PROBLEMS = (
     *("copy", "transpose", "shared_stride", "relu", "uneven_work", "masked_rows"),
     *("scale", "axpy", "triad"),
-    "softmax",
+    *("sum", "max", "argmax", "row_sum", "row_max", "row_argmax"),
+    *("softmax", "layernorm", "rmsnorm"),
 )
 
 

@@ -1,0 +1,61 @@
+"""Argmax: the place of the largest element of a whole array, the first of equals; of the first NaN."""
+
+# ruff: noqa: N803
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernellab.catalog import picks, reductions
+from kernellab.problem import Array, Arrays, Cost, Operand, Problem, Sizes
+
+
+def reference(x: Array) -> dict[str, Array]:
+    """Return NumPy's own answer, on float64."""
+    return {"y": np.argmax(x.astype(np.float64), axis=-1, keepdims=x.ndim == 1)}
+
+
+def cost(sizes: Sizes, arrays: Arrays) -> Cost:
+    """Return every element read once, and one place written."""
+    return Cost(bytes_read=int(arrays["x"].dtype.itemsize) * sizes["n"], bytes_written=8, flops=sizes["n"])
+
+
+PROBLEM = Problem(
+    name="argmax",
+    summary="y[0] = argmax of x",
+    operands=(
+        Operand("x", "element", ("n",)),
+        Operand("y", "int64", ("1",), role="out"),
+    ),
+    make_inputs=reductions.make_inputs,
+    reference=reference,
+    cost=cost,
+    cases=reductions.cases(),
+    refusal=reductions.refuse_empty,
+)
+
+
+def sequential(THREADS: int, element: str) -> Any:
+    """Make the twins of argmax/sequential."""
+    return picks.sequential(THREADS, element)
+
+
+def shuffle(THREADS: int, element: str) -> Any:
+    """Make the twins of argmax/shuffle."""
+    return picks.shuffle(THREADS, element)
+
+
+def vectorised(THREADS: int, VECTORS: int, BLOCKS: int, element: str) -> Any:
+    """Make the twin of argmax/vectorised."""
+    return picks.vectorised(THREADS, VECTORS, element)
+
+
+SHUFFLE = reductions.two_launches(PROBLEM, "shuffle", shuffle)
+
+LADDER = (
+    reductions.two_launches(PROBLEM, "sequential", sequential),
+    SHUFFLE,
+    reductions.one_launch(PROBLEM, vectorised, SHUFFLE),
+)

@@ -1,0 +1,63 @@
+"""Max: the largest element, NaN if there is one, of a whole array; at the speed of the memory."""
+
+# ruff: noqa: N803
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernellab.catalog import folds, reductions
+from kernellab.problem import Array, Arrays, Cost, Operand, Problem, Sizes
+
+
+def reference(x: Array) -> dict[str, Array]:
+    """Return the largest element, NaN if there is one, in float64."""
+    return {"y": x.astype(np.float64).max(axis=-1, keepdims=x.ndim == 1)}
+
+
+def cost(sizes: Sizes, arrays: Arrays) -> Cost:
+    """Return every element read once, and one written."""
+    each = int(arrays["x"].dtype.itemsize)
+    return Cost(bytes_read=each * sizes["n"], bytes_written=each, flops=sizes["n"])
+
+
+PROBLEM = Problem(
+    name="max",
+    summary="y[0] = max of x",
+    operands=(
+        Operand("x", "element", ("n",)),
+        Operand("y", "element", ("1",), role="out"),
+    ),
+    make_inputs=reductions.make_inputs,
+    reference=reference,
+    cost=cost,
+    cases=reductions.cases(),
+    roundings=0,
+    refusal=reductions.refuse_empty,
+)
+
+
+def sequential(THREADS: int, element: str) -> Any:
+    """Make the twins of max/sequential."""
+    return folds.tree("max", False, THREADS, element)
+
+
+def shuffle(THREADS: int, element: str) -> Any:
+    """Make the twins of max/shuffle."""
+    return folds.shuffle("max", THREADS, element)
+
+
+def vectorised(THREADS: int, VECTORS: int, BLOCKS: int, element: str) -> Any:
+    """Make the twin of max/vectorised."""
+    return folds.vectorised("max", THREADS, VECTORS, element)
+
+
+SHUFFLE = reductions.two_launches(PROBLEM, "shuffle", shuffle)
+
+LADDER = (
+    reductions.two_launches(PROBLEM, "sequential", sequential),
+    SHUFFLE,
+    reductions.one_launch(PROBLEM, vectorised, SHUFFLE),
+)

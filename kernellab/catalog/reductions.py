@@ -1,0 +1,297 @@
+"""Reductions: what the sums and maxima of a whole array and of each row share; twins of ``reduce.cuh``."""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
+# ruff: noqa: N806
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Literal
+
+import numpy as np
+
+from kernellab.catalog.elements import lanes
+from kernellab.kernel import Geometry, Kernel, Stage, covering
+from kernellab.problem import ELEMENTS, Array, Case, Operand, Sizes
+
+Fold = Literal["sum", "max"]
+ALL_LANES = 0xFFFFFFFF
+TREE = {"THREADS": 256}
+STREAM = {"THREADS": 512, "VECTORS": 4, "BLOCKS": 8}
+SPLIT = {"THREADS": 256, "VECTORS": 4, "BLOCKS": 16}
+WARPS = {"THREADS": 256, "VECTORS": 4}
+
+SCRATCH = (Operand("partials", "float32", ("blocks",), role="scratch"),)
+PLACES = (*SCRATCH, Operand("places", "int64", ("blocks",), role="scratch"))
+COUNTER = (Operand("finished", "uint32", ("1",), role="scratch"),)
+COUNTERS = (Operand("finished", "uint32", ("rows",), role="scratch"),)
+
+
+# -- cases
+def cases() -> tuple[Case, ...]:
+    """Return sizes around warps and blocks, NaN and ties in every place, and 16-bit elements."""
+    words = ("NaN first", "NaN last", "-inf", "infinities", "ties", "zeros")
+    halves = [
+        Case(f"{n} {contents} {element}", {"n": n}, contents=contents, element=element)
+        for element in ELEMENTS[1:]
+        for n, contents in ((1025, "random"), (100, "NaN last"))
+    ]
+    return (
+        Case("16 Ki elements", {"n": 2**14}),
+        *(Case(f"{n} elements", {"n": n}) for n in (1, 31, 1024, 1025)),
+        *(Case(word, {"n": 100}, contents=word) for word in words),
+        *halves,
+    )
+
+
+def row_cases() -> tuple[Case, ...]:
+    """Return rows shorter and longer than a warp and a block, few and many; 16-bit elements."""
+    shapes = ((1, 1), (3, 31), (33, 5), (2, 1000), (1, 9000), (2, 4097))
+    words = ("NaN last", "-inf", "ties")
+    halves = [
+        Case(f"{rows} x {columns} {element}", {"rows": rows, "columns": columns}, element=element)
+        for element in ELEMENTS[1:]
+        for rows, columns in ((3, 1024), (2, 1025))
+    ]
+    return (
+        Case("16 x 1024", {"rows": 16, "columns": 1024}),
+        *(Case(f"{rows} x {columns}", {"rows": rows, "columns": columns}) for rows, columns in shapes),
+        *(Case(word, {"rows": 3, "columns": 100}, contents=word) for word in words),
+        Case("no rows", {"rows": 0, "columns": 5}),
+        *halves,
+    )
+
+
+def make_inputs(case: Case, rng: np.random.Generator) -> dict[str, Array]:
+    """Return x, of n elements or of (rows, columns), with the contents that the case names."""
+    shape = (case.sizes["n"],) if "n" in case.sizes else (case.sizes["rows"], case.sizes["columns"])
+    x = rng.standard_normal(shape, dtype=np.float32)
+    length = shape[-1]
+    if case.contents.startswith("NaN"):
+        place = {"NaN first": 0, "NaN in the middle": length // 2, "NaN last": length - 1}[case.contents]
+        x[..., place] = np.nan
+    if case.contents == "-inf":
+        x[...] = -np.inf
+    if case.contents == "infinities":
+        x[..., 5], x[..., length // 2] = np.inf, np.inf
+    if case.contents == "ties":
+        x[...] = np.sign(x)
+    if case.contents == "zeros":
+        x[...] = np.where(x > 0, np.float32(-0.0), np.float32(0.0))
+    if case.contents == "ones":
+        x[...] = 1
+    return {"x": x}
+
+
+def roundings(sizes: Sizes) -> int:
+    """Return how many roundings a sum may carry: those of a tree, and a few."""
+    return 4 + math.ceil(math.log2(max(sizes.get("n", sizes.get("columns", 1)), 2)))
+
+
+def refuse_empty(sizes: Sizes) -> str:
+    """Return why there is no largest element, or nothing."""
+    length = sizes.get("n", sizes.get("columns", 1))
+    return "" if length else "x holds no element along the axis, it must hold one at least; NumPy refuses too"
+
+
+# -- launch shapes
+def in_blocks(at: Sizes) -> int:
+    """Return how many blocks take THREADS elements each."""
+    return covering(at["n"], at["THREADS"])
+
+
+def filling(at: Sizes) -> int:
+    """Return how many blocks fill the device, or suffice."""
+    each = at["THREADS"] * at["VECTORS"] * lanes(ELEMENTS[at["ELEMENT"]])
+    return max(1, min(covering(at["n"], each), at["BLOCKS"] * at["multiprocessors"]))
+
+
+def splits(at: Sizes) -> int:
+    """Return how many blocks share a row: as many as fill the device, and no more than have a tile."""
+    tile = at["THREADS"] * at["VECTORS"] * lanes(ELEMENTS[at["ELEMENT"]])
+    wanted = at["BLOCKS"] * at["multiprocessors"] // max(at["rows"], 1)
+    return max(1, min(covering(at["columns"], tile), wanted))
+
+
+def whole_warps(constants: Sizes) -> str:
+    """Return why the block does not suit the kernel, or nothing."""
+    threads = constants["THREADS"]
+    if threads % 32 or not 32 <= threads <= 1024:
+        return f"THREADS is {threads}, it must be a multiple of 32 up to 1024; take 256"
+    vectors = constants.get("VECTORS", 1)
+    return "" if 1 <= vectors <= 16 else f"VECTORS is {vectors}, it must be 1 to 16; take 4"
+
+
+def powers_of_two(constants: Sizes) -> str:
+    """Return why the tree cannot halve the block, or nothing."""
+    threads = constants["THREADS"]
+    if threads & (threads - 1) or not 32 <= threads <= 1024:
+        return f"THREADS is {threads}, it must be a power of two from 32 to 1024; take 256"
+    return ""
+
+
+def two_launches(problem: Any, name: str, twin: Callable[..., Any]) -> Kernel:
+    """Return a rung of two launches: blocks leave partial values, one block merges them."""
+    scratch = PLACES if problem.name == "argmax" else SCRATCH
+    left = tuple(operand.name for operand in scratch)
+    words = 12 if problem.name == "argmax" else 4
+    size = 32 if name == "shuffle" else 0
+    bulk = Geometry(
+        ("THREADS",), lambda at: (at["blocks"],), static_shared=lambda at: words * (size or at["THREADS"])
+    )
+    single = Geometry(("THREADS",), lambda at: (1,), static_shared=bulk.static_shared)
+    return Kernel(
+        problem,
+        name,
+        ("x", "y", "n"),
+        bulk,
+        twin,
+        constants=TREE,
+        elements=ELEMENTS,
+        constraint=whole_warps if size else powers_of_two,
+        stages=(Stage("blocks", ("x", *left, "n"), bulk), Stage("rest", (*left, "y", "blocks"), single)),
+        temporaries=scratch,
+        derived={"blocks": in_blocks},
+    )
+
+
+def one_launch(problem: Any, twin: Callable[..., Any], fallback: Kernel) -> Kernel:
+    """Return the rung `vectorised`: a grid that fills the device, whose last block merges."""
+    scratch = PLACES if problem.name == "argmax" else SCRATCH
+    words = 12 if problem.name == "argmax" else 4
+    return Kernel(
+        problem,
+        "vectorised",
+        ("x", "y", *(operand.name for operand in scratch), "finished", "n"),
+        Geometry(("THREADS",), lambda at: (at["blocks"],), static_shared=lambda at: 32 * words + 1),
+        twin,
+        constants=STREAM,
+        elements=ELEMENTS,
+        alignment=16,
+        fallback=fallback,
+        constraint=whole_warps,
+        temporaries=(*scratch, *COUNTER),
+        derived={"blocks": filling},
+        zeroed=("finished",),
+    )
+
+
+def row_ladder(problem: Any, warp: Callable[..., Any], split: Callable[..., Any]) -> tuple[Kernel, ...]:
+    """Return the rungs of a reduction of each row."""
+    is_place = problem.name == "row_argmax"
+    scratch = PLACES if is_place else SCRATCH
+    words = 12 if is_place else 4
+    return (
+        Kernel(
+            problem,
+            "warp",
+            ("x", "y", "rows", "columns"),
+            Geometry(("THREADS",), lambda at: (covering(at["rows"], at["THREADS"] // 32),)),
+            warp,
+            constants=WARPS,
+            elements=ELEMENTS,
+            alignment=16,
+            constraint=whole_warps,
+        ),
+        Kernel(
+            problem,
+            "split",
+            ("x", "y", *(operand.name for operand in scratch), "finished", "columns", "splits"),
+            Geometry(("THREADS",), lambda at: (at["blocks"],), static_shared=lambda at: 32 * words + 1),
+            split,
+            constants=SPLIT,
+            elements=ELEMENTS,
+            alignment=16,
+            constraint=whole_warps,
+            temporaries=(*scratch, *COUNTERS),
+            derived={"splits": splits, "blocks": lambda at: at["rows"] * at["splits"]},
+            zeroed=("finished",),
+        ),
+    )
+
+
+# -- twins
+@cache
+def folding(fold: Fold) -> tuple[Any, Any, Any, Any]:
+    """Return what a twin folds with: the neutral value, merge, merge over a warp, merge over a block.
+
+    The last takes the value, 32 float32 of shared memory and the number of warps; its answer is in thread 0.
+    """
+    from numba import cuda, float32
+
+    NONE = float32(0.0) if fold == "sum" else float32(-np.inf)
+
+    @cuda.jit(device=True)
+    def add(a, b):
+        return a + b
+
+    @cuda.jit(device=True)
+    def larger(a, b):
+        # NaN wins, as in NumPy.
+        return a if a > b or a != a else b
+
+    merge = add if fold == "sum" else larger
+
+    @cuda.jit(device=True)
+    def over_warp(value):
+        for step in (16, 8, 4, 2, 1):
+            value = merge(value, cuda.shfl_down_sync(ALL_LANES, value, step))
+        return value
+
+    @cuda.jit(device=True)
+    def over_block(value, scratch, warps):
+        t = cuda.threadIdx.x
+        value = over_warp(value)
+        if t % 32 == 0:
+            scratch[t // 32] = value
+        cuda.syncthreads()
+        of_warp = NONE
+        if t < warps:
+            of_warp = scratch[t]
+        cuda.syncthreads()
+        return over_warp(of_warp)
+
+    return NONE, merge, over_warp, over_block
+
+
+@cache
+def picking() -> tuple[Any, Any, Any]:
+    """Return what the twins of argmax merge with: better, best of a warp, best of a block; all on pairs."""
+    from numba import cuda, float32, int64
+
+    LOWEST, NOWHERE = float32(-np.inf), int64(2**63 - 1)
+
+    @cuda.jit(device=True)
+    def better(value, place, other, other_place):
+        is_tie = value == other or (value != value and other != other)
+        is_first = value > other or (value != value and other == other)
+        if is_first or (is_tie and place < other_place):
+            return value, place
+        return other, other_place
+
+    @cuda.jit(device=True)
+    def over_warp(value, place):
+        for step in (16, 8, 4, 2, 1):
+            other = cuda.shfl_down_sync(ALL_LANES, value, step)
+            other_place = cuda.shfl_down_sync(ALL_LANES, place, step)
+            value, place = better(value, place, other, other_place)
+        return value, place
+
+    @cuda.jit(device=True)
+    def over_block(value, place, scratch, scratch_places, warps):
+        t = cuda.threadIdx.x
+        value, place = over_warp(value, place)
+        if t % 32 == 0:
+            scratch[t // 32] = value
+            scratch_places[t // 32] = place
+        cuda.syncthreads()
+        value, place = LOWEST, NOWHERE
+        if t < warps:
+            value = scratch[t]
+            place = scratch_places[t]
+        cuda.syncthreads()
+        return over_warp(value, place)
+
+    return better, over_warp, over_block

@@ -1,0 +1,46 @@
+"""Argmax of rows: where each row has its largest element, the first of equals; or its first NaN."""
+
+# ruff: noqa: N803
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernellab.catalog import picks, reductions
+from kernellab.catalog.argmax import reference
+from kernellab.problem import Arrays, Cost, Operand, Problem, Sizes
+
+
+def cost(sizes: Sizes, arrays: Arrays) -> Cost:
+    """Return every element read once, and one place a row written."""
+    count = sizes["rows"] * sizes["columns"]
+    each = int(arrays["x"].dtype.itemsize)
+    return Cost(bytes_read=each * count, bytes_written=8 * sizes["rows"], flops=count)
+
+
+PROBLEM = Problem(
+    name="row_argmax",
+    summary="y[r] = argmax of x[r]",
+    operands=(
+        Operand("x", "element", ("rows", "columns")),
+        Operand("y", "int64", ("rows",), role="out"),
+    ),
+    make_inputs=reductions.make_inputs,
+    reference=reference,
+    cost=cost,
+    cases=reductions.row_cases(),
+    refusal=reductions.refuse_empty,
+)
+
+
+def warp(THREADS: int, VECTORS: int, element: str) -> Any:
+    """Make the twin of row_argmax/warp."""
+    return picks.row_warp(VECTORS, element)
+
+
+def split(THREADS: int, VECTORS: int, BLOCKS: int, element: str) -> Any:
+    """Make the twin of row_argmax/split."""
+    return picks.row_split(THREADS, VECTORS, element)
+
+
+LADDER = reductions.row_ladder(PROBLEM, warp, split)

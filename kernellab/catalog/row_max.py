@@ -1,0 +1,47 @@
+"""Max of rows: the largest element, NaN if there is one of each row of a matrix."""
+
+# ruff: noqa: N803
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernellab.catalog import folds, reductions
+from kernellab.catalog.max import reference
+from kernellab.problem import Arrays, Cost, Operand, Problem, Sizes
+
+
+def cost(sizes: Sizes, arrays: Arrays) -> Cost:
+    """Return every element read once, and one a row written."""
+    each = int(arrays["x"].dtype.itemsize)
+    count = sizes["rows"] * sizes["columns"]
+    return Cost(bytes_read=each * count, bytes_written=each * sizes["rows"], flops=count)
+
+
+PROBLEM = Problem(
+    name="row_max",
+    summary="y[r] = max of x[r]",
+    operands=(
+        Operand("x", "element", ("rows", "columns")),
+        Operand("y", "element", ("rows",), role="out"),
+    ),
+    make_inputs=reductions.make_inputs,
+    reference=reference,
+    cost=cost,
+    cases=reductions.row_cases(),
+    roundings=0,
+    refusal=reductions.refuse_empty,
+)
+
+
+def warp(THREADS: int, VECTORS: int, element: str) -> Any:
+    """Make the twin of row_max/warp."""
+    return folds.row_warp("max", VECTORS, element)
+
+
+def split(THREADS: int, VECTORS: int, BLOCKS: int, element: str) -> Any:
+    """Make the twin of row_max/split."""
+    return folds.row_split("max", THREADS, VECTORS, element)
+
+
+LADDER = reductions.row_ladder(PROBLEM, warp, split)

@@ -1,0 +1,85 @@
+// max/sequential: the tree turned round: the first threads work, so whole warps drop out.
+//
+// computes  y[0] = the largest of x, NaN if there is one
+// mapping   blocks: thread i of the grid -> element i, a block -> one partial value; rest: one block -> all
+//           of them
+// load x 4 sectors/request
+// store y 1 sectors/request
+// load partials 4 sectors/request
+// store partials 1 sectors/request
+// shared store scratch 1 wavefronts/request
+// shared load scratch 1 wavefronts/request
+// shared load scratch 1625 requests
+// teaches   The first threads keep the work: a warp either works with all its lanes or not at all, until one
+//           is left. Loads and barriers are what is left; see max/shuffle.
+// source    Harris, "Optimizing Parallel Reduction in CUDA", kernel 3
+
+#include "reduce.cuh"
+
+#ifndef THREADS
+#define THREADS 256
+#endif
+static_assert(THREADS >= 32 && THREADS <= 1024 && (THREADS & (THREADS - 1)) == 0,
+              "max/sequential: THREADS must be a power of two from 32 to 1024, the tree halves it");
+
+extern "C" __global__ void max_sequential_blocks(const element_t* __restrict__ x,
+                                                 float* __restrict__ partials, long long n) {
+    __shared__ float scratch[THREADS];
+    const long long i = (long long)blockIdx.x * THREADS + threadIdx.x;
+    float mine = lowest();
+    if (i < n) {
+        const element_t value = x[i];
+        mine = to_float(value);
+    }
+    const int t = threadIdx.x;
+    scratch[t] = mine;
+    __syncthreads();
+
+    // The far half first: step THREADS / 2 down to 1. The first threads work, so whole warps drop out,
+    // and lanes read neighbouring words.
+#pragma unroll 1
+    for (int step = THREADS / 2; step > 0; step /= 2) {
+        if (t < step) {
+            const float left = scratch[t];
+            const float right = scratch[t + step];
+            const float merged = larger(left, right);
+            scratch[t] = merged;
+        }
+        __syncthreads();
+    }
+    if (t == 0) {
+        const float total = scratch[0];
+        partials[blockIdx.x] = total;
+    }
+}
+
+extern "C" __global__ void max_sequential_rest(const float* __restrict__ partials, element_t* __restrict__ y,
+                                               long long blocks) {
+    __shared__ float scratch[THREADS];
+    float mine = lowest();
+#pragma unroll 1
+    for (long long i = threadIdx.x; i < blocks; i += THREADS) {
+        const float partial = partials[i];
+        mine = larger(mine, partial);
+    }
+    const int t = threadIdx.x;
+    scratch[t] = mine;
+    __syncthreads();
+
+    // The far half first: step THREADS / 2 down to 1. The first threads work, so whole warps drop out,
+    // and lanes read neighbouring words.
+#pragma unroll 1
+    for (int step = THREADS / 2; step > 0; step /= 2) {
+        if (t < step) {
+            const float left = scratch[t];
+            const float right = scratch[t + step];
+            const float merged = larger(left, right);
+            scratch[t] = merged;
+        }
+        __syncthreads();
+    }
+    if (t == 0) {
+        const float total = scratch[0];
+        y[0] = from_float<element_t>(total);
+    }
+}

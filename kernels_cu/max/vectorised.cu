@@ -1,0 +1,98 @@
+// max/vectorised: one pass, sixteen bytes a load; the last block to finish adds up.
+//
+// computes  y[0] = the largest of x, NaN if there is one
+// mapping   block b -> tiles b, b + blocks, ... of THREADS * VECTORS vectors of 16 bytes; the last block ->
+//           all partial values
+// load x 16 sectors/request
+// store y 1 sectors/request
+// load partials 1 sectors/request
+// store partials 1 sectors/request
+// shared store scratch 1 wavefronts/request
+// shared load scratch 1 wavefronts/request
+// teaches   The memory is the limit, so what counts is bytes in flight: VECTORS loads of 16 bytes a thread
+//           before the first addition, and a grid of BLOCKS blocks for each multiprocessor. No second
+//           launch: blocks leave a value each, and the one that finds the counter full reads them all, in a
+//           fixed order, so the answer is the same in every run. atomicInc sets the counter back to 0 by
+//           itself. 4 bytes an element: 2^28 floats at the 4290 GB/s at which an H200 reads take 250 us.
+// source    CUDA samples, "threadFenceReduction"
+
+#include "reduce.cuh"
+
+#ifndef THREADS
+#define THREADS 512
+#endif
+#ifndef VECTORS
+#define VECTORS 4
+#endif
+#ifndef BLOCKS
+#define BLOCKS 8
+#endif
+static_assert(THREADS >= 32 && THREADS <= 1024 && THREADS % 32 == 0,
+              "max/vectorised: THREADS must be whole warps, at most 1024");
+static_assert(VECTORS >= 1 && VECTORS <= 16,
+              "max/vectorised: VECTORS must be 1 to 16, they live in registers");
+static_assert(BLOCKS >= 1, "max/vectorised: BLOCKS counts the blocks of a multiprocessor");
+
+extern "C" __global__ __launch_bounds__(THREADS) void max_vectorised(const element_t* __restrict__ x,
+                                                                     element_t* __restrict__ y,
+                                                                     float* partials, unsigned* finished,
+                                                                     long long n) {
+    constexpr int EACH = LANES(wide16_t);
+    __shared__ float scratch[32];
+    __shared__ bool is_last;
+    const unsigned blocks = gridDim.x;
+    const long long whole = n / EACH;
+    float mine = lowest();
+
+    // Tiles: all loads first, then the merges.
+#pragma unroll 1
+    for (long long start = (long long)blockIdx.x * (THREADS * VECTORS); start < whole;
+         start += (long long)blocks * (THREADS * VECTORS)) {
+        wide16_t loaded[VECTORS];
+#pragma unroll
+        for (int v = 0; v < VECTORS; ++v) {
+            const long long i = start + v * THREADS + threadIdx.x;
+            if (i < whole) {
+                loaded[v] = reinterpret_cast<const wide16_t*>(x)[i];
+            }
+        }
+#pragma unroll
+        for (int v = 0; v < VECTORS; ++v) {
+            const long long i = start + v * THREADS + threadIdx.x;
+            if (i < whole) {
+                float value[EACH];
+                unpack<element_t>(loaded[v], value);
+#pragma unroll
+                for (int k = 0; k < EACH; ++k) {
+                    mine = larger(mine, value[k]);
+                }
+            }
+        }
+    }
+    const long long last = whole * EACH + (long long)blockIdx.x * THREADS + threadIdx.x;
+    if (last < n) {
+        const element_t value = x[last];
+        mine = larger(mine, to_float(value));
+    }
+    mine = block_max<THREADS>(mine, scratch);
+
+    // Leave the block's value where the last block will see it: fence, then count.
+    if (threadIdx.x == 0) {
+        partials[blockIdx.x] = mine;
+        __threadfence();
+        is_last = atomicInc(finished, blocks - 1) == blocks - 1;
+    }
+    __syncthreads();
+    if (is_last) {
+        mine = lowest();
+#pragma unroll 1
+        for (int i = threadIdx.x; i < blocks; i += THREADS) {
+            const float partial = partials[i];
+            mine = larger(mine, partial);
+        }
+        mine = block_max<THREADS>(mine, scratch);
+        if (threadIdx.x == 0) {
+            y[0] = from_float<element_t>(mine);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+// row_argmax/split: several blocks a row where rows are long and few; the last one of a row merges.
+//
+// computes  y[r] = the place of the first largest of x[r], or of the first NaN
+// mapping   block b -> row b / splits, tiles b % splits, b % splits + splits, ... of it
+// load x 16 sectors/request
+// store y 1 sectors/request
+// load partials 1 sectors/request
+// store partials 1 sectors/request
+// shared store scratch 1 wavefronts/request
+// shared load scratch 1 wavefronts/request
+// teaches   The number of splits is chosen so that the grid fills the device, and is 1 where rows alone do;
+//           rows of length THREADS * VECTORS vectors or less are never split. A counter a row finds the last
+//           block, which sets it back to 0. Same bits in every run on one kind of device.
+// source    CUDA samples, "threadFenceReduction"
+
+#include "reduce.cuh"
+
+#ifndef THREADS
+#define THREADS 256
+#endif
+#ifndef VECTORS
+#define VECTORS 4
+#endif
+#ifndef BLOCKS
+#define BLOCKS 16
+#endif
+static_assert(THREADS >= 32 && THREADS <= 1024 && THREADS % 32 == 0,
+              "row_argmax/split: THREADS must be whole warps, at most 1024");
+static_assert(VECTORS >= 1 && VECTORS <= 16,
+              "row_argmax/split: VECTORS must be 1 to 16, they live in registers");
+static_assert(BLOCKS >= 1, "row_argmax/split: BLOCKS counts the blocks of a multiprocessor");
+
+extern "C" __global__ __launch_bounds__(THREADS) void row_argmax_split(const element_t* __restrict__ x,
+                                                                       long long* __restrict__ y,
+                                                                       float* partials, long long* places,
+                                                                       unsigned* finished, long long columns,
+                                                                       long long splits) {
+    constexpr int EACH = LANES(wide16_t);
+    __shared__ float scratch[32];
+    __shared__ long long scratch_places[32];
+    __shared__ bool is_last;
+    const long long row = blockIdx.x / (unsigned)splits;
+    const int split = blockIdx.x % (unsigned)splits;
+    Best mine = no_best();
+
+    // Tiles of whole vectors: all loads first, then the merges. Rows that start between go by elements.
+    if (columns % EACH == 0) {
+        const long long whole = columns / EACH;
+#pragma unroll 1
+        for (long long start = (long long)split * (THREADS * VECTORS); start < whole;
+             start += splits * (THREADS * VECTORS)) {
+            wide16_t loaded[VECTORS];
+#pragma unroll
+            for (int v = 0; v < VECTORS; ++v) {
+                const long long i = start + v * THREADS + threadIdx.x;
+                if (i < whole) {
+                    loaded[v] = reinterpret_cast<const wide16_t*>(x + row * columns)[i];
+                }
+            }
+#pragma unroll
+            for (int v = 0; v < VECTORS; ++v) {
+                const long long i = start + v * THREADS + threadIdx.x;
+                if (i < whole) {
+                    float value[EACH];
+                    unpack<element_t>(loaded[v], value);
+#pragma unroll
+                    for (int k = 0; k < EACH; ++k) {
+                        mine = better(mine, Best{value[k], i * EACH + k});
+                    }
+                }
+            }
+        }
+    } else {
+#pragma unroll 1
+        for (long long i = (long long)split * THREADS + threadIdx.x; i < columns; i += splits * THREADS) {
+            const element_t value = x[row * columns + i];
+            mine = better(mine, Best{to_float(value), i});
+        }
+    }
+    mine = block_best<THREADS>(mine, scratch, scratch_places);
+
+    // Leave the block's value where the row's last block will see it: fence, then count.
+    if (threadIdx.x == 0) {
+        partials[blockIdx.x] = mine.value;
+        places[blockIdx.x] = mine.place;
+        __threadfence();
+        is_last = atomicInc(finished + row, splits - 1) == splits - 1;
+    }
+    __syncthreads();
+    if (is_last) {
+        mine = no_best();
+#pragma unroll 1
+        for (long long i = threadIdx.x; i < splits; i += THREADS) {
+            const float partial_value = partials[row * splits + i];
+            const long long partial_place = places[row * splits + i];
+            const Best partial = {partial_value, partial_place};
+            mine = better(mine, partial);
+        }
+        mine = block_best<THREADS>(mine, scratch, scratch_places);
+        if (threadIdx.x == 0) {
+            y[row] = mine.place;
+        }
+    }
+}

@@ -1,0 +1,69 @@
+// row_sum/warp: a warp a row; no shared memory, no barrier.
+//
+// computes  y[r] = the sum of x[r]
+// mapping   warp w of the grid -> row w; lane l -> vectors l, l + 32, ... of 16 bytes where rows hold whole
+//           ones, else elements
+// load x 16 sectors/request
+// store y 1 sectors/request
+// teaches   For rows up to a few thousand bytes nothing is left to share between warps: five shuffles end a
+//           row, and a block holds THREADS / 32 rows. Longer rows leave too few warps to fill the device:
+//           see row_sum/split.
+// source    CUDA C++ Programming Guide, "Warp Shuffle Functions"
+
+#include "reduce.cuh"
+
+#ifndef THREADS
+#define THREADS 256
+#endif
+#ifndef VECTORS
+#define VECTORS 4
+#endif
+static_assert(THREADS >= 32 && THREADS <= 1024 && THREADS % 32 == 0,
+              "row_sum/warp: THREADS must be whole warps, at most 1024");
+static_assert(VECTORS >= 1 && VECTORS <= 16, "row_sum/warp: VECTORS must be 1 to 16, they live in registers");
+
+extern "C" __global__ void row_sum_warp(const element_t* __restrict__ x, element_t* __restrict__ y,
+                                        long long rows, long long columns) {
+    constexpr int EACH = LANES(wide16_t);
+    const long long row = ((long long)blockIdx.x * THREADS + threadIdx.x) / 32;
+    const int lane = threadIdx.x % 32;
+    if (row < rows) {
+        float mine = 0.0f;
+        if (columns % EACH == 0) {
+            const long long whole = columns / EACH;
+#pragma unroll 1
+            for (long long start = lane; start < whole; start += 32 * VECTORS) {
+                wide16_t loaded[VECTORS];
+#pragma unroll
+                for (int v = 0; v < VECTORS; ++v) {
+                    const long long i = start + v * 32;
+                    if (i < whole) {
+                        loaded[v] = reinterpret_cast<const wide16_t*>(x + row * columns)[i];
+                    }
+                }
+#pragma unroll
+                for (int v = 0; v < VECTORS; ++v) {
+                    const long long i = start + v * 32;
+                    if (i < whole) {
+                        float value[EACH];
+                        unpack<element_t>(loaded[v], value);
+#pragma unroll
+                        for (int k = 0; k < EACH; ++k) {
+                            mine = add(mine, value[k]);
+                        }
+                    }
+                }
+            }
+        } else {
+#pragma unroll 1
+            for (long long i = lane; i < columns; i += 32) {
+                const element_t value = x[row * columns + i];
+                mine = add(mine, to_float(value));
+            }
+        }
+        mine = warp_sum(mine);
+        if (lane == 0) {
+            y[row] = from_float<element_t>(mine);
+        }
+    }
+}
