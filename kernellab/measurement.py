@@ -302,7 +302,8 @@ def with_counts(
 def _emulated(job: Job, device: Device, language: Language) -> tuple[Verdict, Run]:
     from kernellab.devices.emulated import EmulatedDevice
 
-    emulator = EmulatedDevice(device.arch)
+    known = find_device("emulator")
+    emulator = known if known.arch == device.arch else EmulatedDevice(device.arch)
     plan = timing.host_plan(device, job.plan)
     run = emulator.run(emulator.build(plan.kernel, language), plan)
     return judge(plan, run), run

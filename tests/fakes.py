@@ -13,6 +13,7 @@ import numpy as np
 
 from kernellab.devices import gpu as gpu_module
 from kernellab.devices.gpu import GpuDevice
+from kernellab.devices.gpu_launch import Launcher
 
 SHARED = 48 * 1024
 OPTIN = 227 * 1024
@@ -385,6 +386,9 @@ class World:
             driver=types.SimpleNamespace(CUDADriverError=FakeDriverError),
             memory=types.SimpleNamespace(OutOfMemoryError=FakeOutOfMemoryError),
             Device=self._device,
+            profiler=types.SimpleNamespace(
+                start=lambda: self.log.append(("profile",)), stop=lambda: self.log.append(("done",))
+            ),
             Event=lambda disable_timing=False: Event(self),
             Stream=lambda non_blocking=False: Stream(self, 4096),
             UnownedMemory=Unowned,
@@ -472,7 +476,7 @@ def make_gpu(monkeypatch, **options):
     device = GpuDevice()
     stopwatch = Stopwatch(world)
     monkeypatch.setattr(device, "stopwatch", lambda: stopwatch)
-    monkeypatch.setattr(device.launcher, "numba_call", device.launcher.raw_call)
+    monkeypatch.setattr(Launcher, "numba_call", Launcher.raw_call)
     monkeypatch.setattr("kernellab.devices._gpu", lambda: device)
     monkeypatch.setattr("kernellab.devices.has_driver", lambda: True)
     return world, device

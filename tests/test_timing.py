@@ -267,3 +267,33 @@ def test_outputs_are_arrays_of_the_device_that_was_asked(world, device):
     assert measure(COPY, x, out=out, mode=None).is_right
     assert isinstance(out, FakeArray)
     assert np.array_equal(out.host, x)
+
+
+def test_a_full_queue_costs_fewer_calls_and_no_number():
+    from kernellab.instruments.clock import launch_seconds
+
+    class Full:
+        """A device whose queue holds sixteen launches; with more the host waits until the gate opens."""
+
+        def __init__(self):
+            self.time, self.queued, self.opened = 0.0, 0, 0
+
+        def now(self):
+            return self.time
+
+        def wait(self):
+            self.queued = 0
+
+        close_gate = wait
+
+        def open_gate(self):
+            self.opened += self.queued > 16
+            return self.queued <= 16
+
+        def call(self):
+            self.queued += 1
+            self.time += 4e-6
+
+    full = Full()
+    assert launch_seconds(full, full.call) == pytest.approx(4e-6)
+    assert full.opened == 1

@@ -6,10 +6,12 @@ import json
 import math
 import os
 import stat
+import subprocess
 import sys
 
 import numpy as np
 import pytest
+from fakes import make_gpu
 
 import kernellab as kl
 from kernellab import catalog
@@ -139,6 +141,26 @@ def test_jobs_are_written_whole(tmp_path):
     (job,) = json.loads((tmp_path / "jobs.json").read_text(encoding="utf-8"))
     assert (job["kernel"], job["parameters"], job["language"]) == ("copy/strided", {"stride": 3}, "cuda-c")
     assert np.load(tmp_path / "inputs0.npz")["x"].tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("language", ["cuda-c", "numba"])
+def test_the_child_shows_the_profiler_the_plan_and_nothing_else(tmp_path, monkeypatch, language):
+    from kernellab.instruments import profiled
+
+    world, _ = make_gpu(monkeypatch)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    counters.write_jobs(tmp_path, [Job(catalog.kernel("transpose/naive"), {"x": x}, {}, language)] * 2)
+    profiled.main(str(tmp_path))
+    assert json.loads((tmp_path / "launches.json").read_text(encoding="utf-8")) == [1, 1]
+    kinds = [item[0] for item in world.log if item[0] in ("launch", "profile", "done")]
+    shown = ["profile", "launch", "done"]
+    assert kinds == (shown * 2 if language == "cuda-c" else ["launch", *shown] * 2)
+
+
+def test_importing_the_child_does_nothing():
+    code = "import sys, kernellab.instruments.profiled as first; print('cupy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 # -- as Readings
