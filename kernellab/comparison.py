@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import kernellab.verify as checker
 from kernellab.errors import SpecError
+from kernellab.hardware import with_counts
 from kernellab.instruments.clock import is_slower
 from kernellab.kernel import LANGUAGES, Kernel
-from kernellab.measurement import find_place, observe, prepare, with_counts, with_times
+from kernellab.measurement import check_options, find_place, observe, prepare, with_times
 from kernellab.problem import Case
 from kernellab.record import Record
 
@@ -196,6 +197,7 @@ def compare(
     >>> [row.values for row in both.rows if row.name == "shared_load_bank_conflicts"]
     [(63488.0, 63488.0)]
     """
+    check_options("compare", mode, counters)
     place, is_both = find_place(device)
     job = prepare(kernel, arrays, device=place, case=case, parameters=parameters)
     if not job.plan.kernel.has_twin:
@@ -207,10 +209,7 @@ def compare(
         records: tuple[Record, ...] = (first, second)
         if mode is not None:
             records = with_times(records, (run, other), job, place, mode)
-        first, second = (
-            with_counts(record, job, place, language, counters, is_both)
-            for record, language in zip(records, LANGUAGES, strict=True)
-        )
+        first, second = (with_counts(record, job, place, counters, is_both) for record in records)
     outputs = tuple(
         checker.compare(other.outputs[name], run.outputs[name], name=name, is_bitwise=True)
         for name in run.outputs

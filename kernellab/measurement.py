@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import platform
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -21,7 +20,7 @@ from kernellab.intake import check_output, find_kernel, named_outputs, take_in
 from kernellab.kernel import Kernel, Language
 from kernellab.plan import Plan, bind
 from kernellab.problem import Case
-from kernellab.record import Record, is_speed
+from kernellab.record import Record
 from kernellab.timing import check_mode
 from kernellab.verify import Comparison, Verdict, verify
 
@@ -30,9 +29,7 @@ if TYPE_CHECKING:
     from kernellab.instruments.clock import Mode
 
 SEED = 0
-COUNTERS = ("ncu",)
-MOST_COUNTED = 2**22
-"""Threads up to which the emulator counts what locked hardware counters do not tell."""
+COUNTERS = ("ncu", "ncu-lines")
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,9 +159,9 @@ def measure(
     mode : {"cold", "hot", "graph"} or None
         How a GPU times it: each sample on data that the L2 does not hold, on data that it may hold, or
         replayed from a CUDA graph. None does not time. The emulator never does.
-    counters : {"", "ncu"}
-        Also read the GPU's hardware counters, by Nsight Compute in a child process. Where they cannot be
-        read a note says why, and the emulator counts instead if the grid is small.
+    counters : {"", "ncu", "ncu-lines"}
+        Also read the GPU's hardware counters, by Nsight Compute in a child process; those of each source
+        line too. Where they cannot be read a note says why, and the emulator counts if the grid is small.
     isolated : bool
         Run in a process of its own, for kernels that may break the CUDA context.
     **parameters : int or float
@@ -195,27 +192,35 @@ def measure(
     >>> record.reading("global_load_sectors")
     Reading(name='global_load_sectors', value=32768.0, unit='sectors', source='counted', note='SASS')
     """
-    if counters not in ("", *COUNTERS):
-        raise SpecError(f"measure: counters is {counters!r}, it must be 'ncu' or empty; correct it")
-    if mode is not None:
-        check_mode(mode, "measure")
+    check_options("measure", mode, counters)
     if isolated:
         from kernellab.isolation import measure_apart
 
         options: dict[str, Any] = {"case": case, "language": language, "device": device, "sanitize": sanitize}
         options |= {"mode": mode, "counters": counters}
         return measure_apart(kernel, arrays, options, out, parameters)
+    from kernellab.hardware import with_counts
+
     place, is_both = find_place(device)
     job = prepare(kernel, arrays, device=place, case=case, out=out, parameters=parameters)
     with job.scope(place):
         record, run = observe(job, place, language, sanitize=sanitize)
         if mode is not None:
             (record,) = with_times((record,), (run,), job, place, mode)
-        record = with_counts(record, job, place, language, counters, is_both)
+        record = with_counts(record, job, place, counters, is_both)
         if not run.errors:
             for name, array in job.out.items():
                 cuda_arrays.assign(array, run.outputs[name])
     return record
+
+
+def check_options(who: str, mode: str | None, counters: str) -> None:
+    """Refuse an unknown mode, or counters that nobody has."""
+    if mode is not None:
+        check_mode(mode, who)
+    if counters not in ("", *COUNTERS):
+        known = " or ".join(map(repr, COUNTERS))
+        raise SpecError(f"{who}: counters is {counters!r}, it must be {known} or empty; correct it")
 
 
 def find_place(device: str | Device) -> tuple[Device, bool]:
@@ -259,77 +264,6 @@ def _timed(record: Record, timed: timing.Timed, nbytes: int, flops: int) -> Reco
     return replace(
         record, readings=(*record.readings, *found), notes=notes, timings=(*record.timings, timed.timing)
     )
-
-
-def with_counts(
-    record: Record, job: Job, device: Device, language: Language, counters: str, is_both: bool
-) -> Record:
-    """Return a GPU's Record with hardware counters, the emulator's counts, and notes on where they differ."""
-    if not counters and not is_both:
-        return record
-    notes, found, lines = list(record.notes), list(record.readings), record.lines
-    is_missing = bool(counters)
-    if counters and device.name != "gpu":
-        notes.append("counters: the emulator has none, its own counts stand for them; pass device='gpu'")
-        return replace(record, notes=tuple(notes))
-    if counters and job.plan.steps:
-        from kernellab.instruments import counters as hardware
-
-        try:
-            inputs = timing.host_plan(device, job.plan).inputs
-            (launches,) = hardware.read_counters(
-                [hardware.Job(job.plan.kernel, inputs, job.plan.parameters, language)]
-            )
-            found += [
-                item for item in hardware.readings(launches) if record.is_right or not is_speed(item.name)
-            ]
-            is_missing = False
-        except UnavailableError as error:
-            notes.append(str(error))
-    threads = max((math.prod(step.grid) * math.prod(step.block) for step in job.plan.steps), default=0)
-    if is_both or (is_missing and threads <= MOST_COUNTED):
-        counted, run = _emulated(job, device, language)
-        found += counts.readings(run.traces)
-        lines = counts.lines(run.traces)
-        notes += [note for trace in run.traces for note in trace.notes]
-        notes += [f"emulator: {message}" for message in counted.message.split("; ") if message]
-    elif is_missing:
-        notes.append(f"counters: the emulator did not count, {threads} threads are more than {MOST_COUNTED}")
-    notes += differences(found)
-    return replace(record, readings=tuple(found), notes=tuple(dict.fromkeys(notes)), lines=lines)
-
-
-def _emulated(job: Job, device: Device, language: Language) -> tuple[Verdict, Run]:
-    from kernellab.devices.emulated import EmulatedDevice
-
-    known = find_device("emulator")
-    emulator = known if known.arch == device.arch else EmulatedDevice(device.arch)
-    plan = timing.host_plan(device, job.plan)
-    run = emulator.run(emulator.build(plan.kernel, language), plan)
-    return judge(plan, run), run
-
-
-def differences(readings: list[Reading]) -> list[str]:
-    """Return one sentence for each count that the hardware and the emulator see differently.
-
-    Examples
-    --------
-    >>> counted = Reading("global_load_sectors", 4.0, "sectors", "counted")
-    >>> differences([counted, Reading("global_load_sectors", 5.0, "sectors", "measured")])
-    ['global_load_sectors: counted 4, measured 5 (+25 %)']
-    """
-    counted = {item.name: item.value for item in readings if item.source == "counted"}
-    found = []
-    for item in readings:
-        # Instructions are those of the PTX here and of the machine code there.
-        is_known = item.name in counted and item.name not in counts.ON_PTX
-        if item.source != "measured" or not is_known or math.isnan(item.value):
-            continue
-        before = counted[item.name]
-        if not math.isclose(before, item.value, rel_tol=1e-9):
-            more = f" ({100 * (item.value - before) / before:+.3g} %)" if before else ""
-            found.append(f"{item.name}: counted {before:g}, measured {item.value:g}{more}")
-    return found
 
 
 def observe(job: Job, device: Device, language: Language, *, sanitize: bool = False) -> tuple[Record, Run]:

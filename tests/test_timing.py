@@ -243,7 +243,7 @@ def test_locked_counters_leave_the_emulators_counts_and_the_reason(device, monke
     record = measure(COPY, floats(64), counters="ncu", mode=None)
     assert "counters: this GPU's performance counters are locked" in record.notes
     assert record.reading("global_load_sectors", "counted").value == 8
-    monkeypatch.setattr("kernellab.measurement.MOST_COUNTED", 10)
+    monkeypatch.setattr("kernellab.hardware.MOST_COUNTED", 10)
     large = measure(COPY, floats(64), counters="ncu", mode=None)
     assert any("the emulator did not count" in note for note in large.notes)
 
@@ -297,3 +297,19 @@ def test_a_full_queue_costs_fewer_calls_and_no_number():
     full = Full()
     assert launch_seconds(full, full.call) == pytest.approx(4e-6)
     assert full.opened == 1
+
+
+def test_hardware_counters_by_line(device, monkeypatch):
+    from kernellab.emulator.summary import Line
+
+    monkeypatch.setattr("kernellab.instruments.counters.read_counters", lambda jobs: [[{}]])
+    lines = kl.measure(COPY, floats(64), device="both", mode=None).lines
+    counted = next(line for line in lines if line.requests)
+    seen = Line("elsewhere/scalar.cu", counted.number, counted.text, requests=2, sectors=9)
+    monkeypatch.setattr("kernellab.instruments.counters.line_counters", lambda job: (seen,))
+    alone = measure(COPY, floats(64), counters="ncu-lines", mode=None)
+    assert alone.lines == (seen,)
+    assert any(note.startswith("lines: by Nsight Compute") for note in alone.notes)
+    both = measure(COPY, floats(64), counters="ncu-lines", device="both", mode=None)
+    assert f"scalar.cu:{counted.number} sectors: counted 8, measured 9 (+12.5 %)" in both.notes
+    assert counted in both.lines
