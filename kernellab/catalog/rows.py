@@ -170,11 +170,11 @@ def put(count: int) -> Any:
     """Return the device function ``(array, i, values)`` that writes a tuple of so many values to an array."""
     from numba import cuda
 
-    @cuda.jit(device=True)
+    @cuda.jit(device=True, forceinline=True)
     def put4(array, i, values):
         array[i], array[i + 1], array[i + 2], array[i + 3] = values
 
-    @cuda.jit(device=True)
+    @cuda.jit(device=True, forceinline=True)
     def put8(array, i, values):
         a, b, c, d, e, f, g, h = values
         put4(array, i, (a, b, c, d))
@@ -188,11 +188,11 @@ def taken(count: int) -> Any:
     """Return the device function ``(array, i) -> tuple`` of so many neighbours."""
     from numba import cuda
 
-    @cuda.jit(device=True)
+    @cuda.jit(device=True, forceinline=True)
     def taken4(array, i):
         return array[i], array[i + 1], array[i + 2], array[i + 3]
 
-    @cuda.jit(device=True)
+    @cuda.jit(device=True, forceinline=True)
     def taken8(array, i):
         return (*taken4(array, i), *taken4(array, i + 4))
 
@@ -217,7 +217,7 @@ def row_access(element: str, members: int, vectors: int) -> tuple[Any, Any]:
     to_float, from_float = elements.conversions(element)
     put_all, take_all = put(PER), taken(PER)
 
-    @cuda.jit(device=True)
+    @cuda.jit(device=True, forceinline=True)
     def read_row(x, r, start, held, member, is_aligned, none, value, base):
         first = r * x.shape[1] + start
         for i in range(vectors * PER):
@@ -233,7 +233,7 @@ def row_access(element: str, members: int, vectors: int) -> tuple[Any, Any]:
                 if c < held:
                     value[base + i] = to_float(x[r, start + c])
 
-    @cuda.jit(device=True)
+    @cuda.jit(device=True, forceinline=True)
     def write_row(y, r, start, held, member, is_aligned, value, base):
         first = r * y.shape[1] + start
         if is_aligned:
@@ -248,6 +248,106 @@ def row_access(element: str, members: int, vectors: int) -> tuple[Any, Any]:
                     y[r, start + c] = from_float(value[base + i])
 
     return read_row, write_row
+
+
+@cache
+def row_added(element: str, members: int, vectors: int) -> Any:
+    """Return ``add_row(residual, r, start, held, member, is_aligned, value, base)`` of ``rows.cuh``."""
+    from numba import cuda
+
+    PER = elements.lanes(element)  # noqa: N806
+    load, _ = elements.vector_access(element)
+    to_float, _ = elements.conversions(element)
+    put_all, take_all, added = put(PER), taken(PER), summed(PER)
+
+    @cuda.jit(device=True, forceinline=True)
+    def add_row(residual, r, start, held, member, is_aligned, value, base):
+        first = r * residual.shape[1] + start
+        if is_aligned:
+            for v in range(vectors):
+                at = (v * members + member) * PER
+                if at < held:
+                    here = base + v * PER
+                    put_all(value, here, added(take_all(value, here), load(residual, first + at)))
+        else:
+            for i in range(vectors * PER):
+                c = i * members + member
+                if c < held:
+                    value[base + i] += to_float(residual[r, start + c])
+
+    return add_row
+
+
+@cache
+def summed(count: int) -> Any:
+    """Return the device function that adds two tuples of so many values."""
+    from numba import cuda
+
+    @cuda.jit(device=True, forceinline=True)
+    def summed4(a, b):
+        return a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]
+
+    @cuda.jit(device=True, forceinline=True)
+    def summed8(a, b):
+        return (*summed4(a[:4], b[:4]), *summed4(a[4:], b[4:]))
+
+    return {4: summed4, 8: summed8}[count]
+
+
+@cache
+def flat_access(element: str, members: int) -> tuple[Any, Any]:
+    """Return ``read_flat`` and ``write_flat``: one vector a thread of a matrix taken as flat.
+
+    Returns
+    -------
+    tuple of device functions
+        ``read_flat(x, start, held, thread, is_aligned, value)`` and
+        ``write_flat(y, start, held, thread, is_aligned, value)``, for `held` elements from `start` on.
+    """
+    from numba import cuda, float32
+
+    PER = elements.lanes(element)  # noqa: N806
+    ZERO = float32(0)  # noqa: N806
+    load, store = elements.vector_access(element)
+    to_float, from_float = elements.conversions(element)
+    put_all, take_all = put(PER), taken(PER)
+
+    @cuda.jit(device=True, forceinline=True)
+    def read_flat(x, start, held, thread, is_aligned, value):
+        columns = x.shape[1]
+        for i in range(PER):
+            value[i] = ZERO
+        if is_aligned:
+            if thread * PER < held:
+                put_all(value, 0, load(x, start + thread * PER))
+        else:
+            for i in range(PER):
+                at = i * members + thread
+                if at < held:
+                    value[i] = to_float(x[(start + at) // columns, (start + at) % columns])
+
+    @cuda.jit(device=True, forceinline=True)
+    def write_flat(y, start, held, thread, is_aligned, value):
+        columns = y.shape[1]
+        if is_aligned:
+            if thread * PER < held:
+                store(y, start + thread * PER, take_all(value, 0))
+        else:
+            for i in range(PER):
+                at = i * members + thread
+                if at < held:
+                    y[(start + at) // columns, (start + at) % columns] = from_float(value[i])
+
+    return read_flat, write_flat
+
+
+def stretches(at: Sizes) -> tuple[int, ...]:
+    """Return the blocks of a launch over all elements, a vector of 16 bytes a thread."""
+    per = elements.lanes(ELEMENTS[at["ELEMENT"]])
+    return (covering(at["rows"] * at["columns"], at["threads"] * per),)
+
+
+FLAT = Geometry(block=("THREADS",), grid=stretches)
 
 
 @cache
@@ -275,19 +375,19 @@ def exchanges(members: int) -> dict[str, Any]:
     fmaxf = libdevice.fmaxf
     expf = libdevice.expf
 
-    @cuda.jit(device=True)
+    @cuda.jit(device=True, forceinline=True)
     def add(a, b):
         return a + b
 
-    @cuda.jit(device=True)
+    @cuda.jit(device=True, forceinline=True)
     def larger(a, b):
         return fmaxf(a, b)
 
-    @cuda.jit(device=True)
+    @cuda.jit(device=True, forceinline=True)
     def add_pairs(a, b, c, d):
         return a + c, b + d
 
-    @cuda.jit(device=True)
+    @cuda.jit(device=True, forceinline=True)
     def merge_softmax(a, b, c, d):
         top = fmaxf(a, c)
         left = b if a == top else b * expf(a - top)
@@ -295,7 +395,7 @@ def exchanges(members: int) -> dict[str, Any]:
         return top, left + right
 
     def single(merge, none):
-        @cuda.jit(device=True)
+        @cuda.jit(device=True, forceinline=True)
         def over_group(value, scratch):
             for step in STEPS:
                 value = merge(value, cuda.shfl_xor_sync(ALL_LANES, value, step))
@@ -316,7 +416,7 @@ def exchanges(members: int) -> dict[str, Any]:
         return over_group
 
     def double(merge, none):
-        @cuda.jit(device=True)
+        @cuda.jit(device=True, forceinline=True)
         def over_group(first, second, scratch):
             for step in STEPS:
                 a = cuda.shfl_xor_sync(ALL_LANES, first, step)
@@ -352,12 +452,14 @@ def exchanges(members: int) -> dict[str, Any]:
 
 @cache
 def starts_at_vectors(element: str) -> Any:
-    """Return the device function ``(x, y) -> bool``: whether rows of both start at multiples of 16 bytes."""
+    """Return the device function ``(x, y, count) -> bool``: whether rows of both start at multiples of 16 bytes."""
     from numba import cuda
     from numba.cuda import types
     from numba.cuda.extending import intrinsic
 
     NBYTES = 4 if element == "float32" else 2  # noqa: N806
+    SIXTEEN, ZERO = types.uint64(16), types.uint64(0)  # noqa: N806
+    uint64 = types.uint64
 
     @intrinsic  # type: ignore[untyped-decorator]
     def address(typing, array):
@@ -367,8 +469,8 @@ def starts_at_vectors(element: str) -> Any:
 
         return types.uint64(array), emit
 
-    @cuda.jit(device=True)
-    def is_aligned(x, y):
-        return (address(x) | address(y) | types.uint64(x.shape[-1] * NBYTES)) % types.uint64(16) == 0
+    @cuda.jit(device=True, forceinline=True)
+    def is_aligned(x, y, count):
+        return (address(x) | address(y) | uint64(count * NBYTES)) % SIXTEEN == ZERO
 
     return is_aligned

@@ -146,7 +146,7 @@ def registers(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -
         count, columns = x.shape
         member, held = cuda.threadIdx.x % GROUP, columns if columns < HELD else HELD
         row = (cuda.blockIdx.x * (THREADS // GROUP) + cuda.threadIdx.x // GROUP) * ROWS
-        is_aligned = starts_at_vectors(x, y)
+        is_aligned = starts_at_vectors(x, y, columns)
 
         # Read what the registers hold.
         for q in range(ROWS):
@@ -204,7 +204,7 @@ def split(THREADS: int, VECTORS: int, element: str) -> Any:
         r, part = cuda.blockIdx.x // parts, cuda.blockIdx.x % parts
         start, thread = part * HELD, cuda.threadIdx.x
         held = columns - start if columns - start < HELD else HELD
-        read_row(x, r, start, held, thread, starts_at_vectors(x, x), LOWEST, value, 0)
+        read_row(x, r, start, held, thread, starts_at_vectors(x, x, columns), LOWEST, value, 0)
         top = LOWEST
         for i in range(ITEMS):
             top = fmaxf(top, value[i])
@@ -227,7 +227,7 @@ def split(THREADS: int, VECTORS: int, element: str) -> Any:
         block = cuda.gridDim.x - 1 - cuda.blockIdx.x  # the last parts are still in L2
         r, start, thread = block // parts, block % parts * HELD, cuda.threadIdx.x
         held = columns - start if columns - start < HELD else HELD
-        is_aligned = starts_at_vectors(x, y)
+        is_aligned = starts_at_vectors(x, y, columns)
         read_row(x, r, start, held, thread, is_aligned, LOWEST, value, 0)
 
         # Merge the parts of the row; an infinite maximum makes the sum NaN.

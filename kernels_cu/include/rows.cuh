@@ -60,7 +60,7 @@ __device__ __forceinline__ float group_max(float value, float* scratch) {
 template <int members>
 __device__ __forceinline__ Pair group_sums(Pair value, Pair* scratch) {
     return over_group<members>(value, Pair{0.0f, 0.0f}, scratch,
-                             [](Pair a, Pair b) { return Pair{a.first + b.first, a.second + b.second}; });
+                               [](Pair a, Pair b) { return Pair{a.first + b.first, a.second + b.second}; });
 }
 
 // A running maximum and the sum of exponentials relative to it. Equal maxima are not subtracted, for
@@ -74,7 +74,7 @@ __device__ __forceinline__ Pair merge_softmax(Pair a, Pair b) {
 template <int members>
 __device__ __forceinline__ Pair group_softmax(Pair value, Pair* scratch) {
     return over_group<members>(value, Pair{LOWEST, 0.0f}, scratch,
-                             [](Pair a, Pair b) { return merge_softmax(a, b); });
+                               [](Pair a, Pair b) { return merge_softmax(a, b); });
 }
 
 // e to the power d, to 2 ulp in float; 16-bit elements are rounded so much more that the fast one does.
@@ -93,7 +93,9 @@ struct Wide<float> {
     using type = float4;
 };
 #define MINUS_INFINITIES minus_infinities(static_cast<const element_t*>(nullptr))
-#define ZEROS wide16_t{}
+#define ZEROS  \
+    wide16_t { \
+    }
 __device__ __forceinline__ float4 minus_infinities(const float*) {
     return make_float4(LOWEST, LOWEST, LOWEST, LOWEST);
 }
@@ -142,6 +144,62 @@ __device__ __forceinline__ void read_row(const T* __restrict__ x, int held, int 
             value[i] = outside[0];
             if (c < held) {
                 value[i] = to_float(x[c]);
+            }
+        }
+    }
+}
+
+// The same columns of another array, added.
+template <int members, int vectors, class T>
+__device__ __forceinline__ void add_row(const T* __restrict__ residual, int held, int member, bool is_aligned,
+                                        float* value) {
+    using wide = typename Wide<T>::type;
+    constexpr int EACH = 16 / sizeof(T);
+    if (is_aligned) {
+#pragma unroll
+        for (int v = 0; v < vectors; ++v) {
+            const int at = v * members + member;
+            wide loaded = {};
+            if (at * EACH < held) {
+                loaded = reinterpret_cast<const wide*>(residual)[at];
+            }
+            float added[EACH];
+            unpack<T>(loaded, added);
+#pragma unroll
+            for (int i = 0; i < EACH; ++i) {
+                value[v * EACH + i] += added[i];
+            }
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < vectors * EACH; ++i) {
+            const int c = i * members + member;
+            if (c < held) {
+                value[i] += to_float(residual[c]);
+            }
+        }
+    }
+}
+
+// One vector a thread of what is added to each row.
+template <int members, class T>
+__device__ __forceinline__ void read_bias(const T* __restrict__ bias, int held, int member, bool is_aligned,
+                                          float* value) {
+    using wide = typename Wide<T>::type;
+    constexpr int EACH = 16 / sizeof(T);
+    if (is_aligned) {
+        wide loaded = {};
+        if (member * EACH < held) {
+            loaded = reinterpret_cast<const wide*>(bias)[member];
+        }
+        unpack<T>(loaded, value);
+    } else {
+#pragma unroll
+        for (int i = 0; i < EACH; ++i) {
+            const int c = i * members + member;
+            value[i] = 0.0f;
+            if (c < held) {
+                value[i] = to_float(bias[c]);
             }
         }
     }

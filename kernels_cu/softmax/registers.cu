@@ -85,7 +85,8 @@ extern "C" __global__ __launch_bounds__(THREADS) void softmax_registers(const el
         write_row<GROUP, VECTORS>(y + first, row + q < rows ? held : 0, member, is_aligned, value[q]);
 #pragma unroll 1
         for (long long c = HELD + member; c < end; c += GROUP) {
-            y[first + c] = from_float<element_t>(exponential<element_t>(to_float(x[first + c]) - top) * scale);
+            y[first + c] =
+                from_float<element_t>(exponential<element_t>(to_float(x[first + c]) - top) * scale);
         }
     }
 }

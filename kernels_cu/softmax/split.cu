@@ -35,7 +35,8 @@ extern "C" __global__ __launch_bounds__(THREADS) void softmax_split_partial(cons
     const bool is_aligned = starts_at_vectors(x, x, columns);
 
     float value[ITEMS];
-    read_row<THREADS, VECTORS>(x + r * columns + start, held, threadIdx.x, is_aligned, MINUS_INFINITIES, value);
+    read_row<THREADS, VECTORS>(x + r * columns + start, held, threadIdx.x, is_aligned, MINUS_INFINITIES,
+                               value);
     float top = LOWEST;
 #pragma unroll
     for (int i = 0; i < ITEMS; ++i) {
@@ -68,7 +69,8 @@ extern "C" __global__ __launch_bounds__(THREADS) void softmax_split_write(
     const bool is_aligned = starts_at_vectors(x, y, columns);
 
     float value[ITEMS];
-    read_row<THREADS, VECTORS>(x + r * columns + start, held, threadIdx.x, is_aligned, MINUS_INFINITIES, value);
+    read_row<THREADS, VECTORS>(x + r * columns + start, held, threadIdx.x, is_aligned, MINUS_INFINITIES,
+                               value);
 
     // Merge the parts of the row; an infinite maximum makes the sum NaN.
     Pair found = {LOWEST, 0.0f};

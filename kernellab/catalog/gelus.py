@@ -1,0 +1,71 @@
+"""GeLU in its two forms: reference and twins' device functions.
+
+The counterpart of ``kernels_cu/include/gelu.cuh``.
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from kernellab.catalog import rows
+from kernellab.problem import Array, Parameter
+
+ERF, TANH = 0, 1
+FORM = Parameter("form", "int32", TANH, minimum=ERF, maximum=TANH)
+SLOPE = 1.5957691216057308
+_erfc = np.frompyfunc(math.erfc, 1, 1)
+
+
+def gelu(x: Array, form: int) -> Array:
+    """Return GeLU in float64: the form with erf (0) or the one with tanh (1).
+
+    Minus infinity gives -0, infinity itself, NaN stays.
+
+    Examples
+    --------
+    >>> gelu(np.array([-6.0, -np.inf, 1.0]), ERF).round(11)
+    array([-5.9200000e-09, -0.0000000e+00,  8.4134475e-01])
+    """
+    wide = np.maximum(x.astype(np.float64), -100.0)
+    with np.errstate(all="ignore"):
+        if form == ERF:
+            return 0.5 * wide * np.asarray(_erfc(-wide / math.sqrt(2)), np.float64)
+        result: Array = wide / (1 + np.exp(-SLOPE * (wide + 0.044715 * wide**3)))
+    return result
+
+
+def steepness(x: Array) -> Array:
+    """Return by how much GeLU magnifies a relative error of its argument, at most."""
+    wide = np.clip(np.nan_to_num(x.astype(np.float64)), -100.0, 6.0)
+    result: Array = 1 + 2 * np.abs(wide) * (1 + wide * wide / 8)
+    return result
+
+
+@cache
+def twin(element: str) -> Any:
+    """Return the device function ``(x, form)``."""
+    from numba import cuda, float32
+
+    libdevice = cuda.libdevice
+    fmaf, fdividef, erfcf = libdevice.fmaf, libdevice.fast_fdividef, libdevice.erfcf
+    exponential = rows.exponential(element)
+    SLOPE_32, CUBIC = float32(SLOPE), float32(0.044715)  # noqa: N806
+    ONE, HALF, ROOT = float32(1), float32(0.5), float32(-math.sqrt(0.5))  # noqa: N806
+    LOW_TANH, LOW_ERF = float32(-100), float32(-20)  # noqa: N806
+
+    @cuda.jit(device=True, forceinline=True)
+    def gelu_either(x, form):
+        if form != 0:
+            low = LOW_TANH if x < LOW_TANH else x
+            doubled = SLOPE_32 * fmaf(CUBIC * low * low, low, low)
+            return fdividef(low, ONE + exponential(-doubled))
+        low = LOW_ERF if x < LOW_ERF else x
+        return HALF * low * erfcf(ROOT * low)
+
+    return gelu_either

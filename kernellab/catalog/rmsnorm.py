@@ -1,0 +1,223 @@
+"""RMSNorm over rows: two passes, rows over several blocks, rows in registers."""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# ruff: noqa: N803, N806
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernellab.catalog import elements, norms, rows
+from kernellab.kernel import Kernel, Stage
+from kernellab.problem import ELEMENTS, Array, Arrays, Case, Cost, Operand, Parameter, Problem, Sizes
+
+
+def reference(x: Array, weight: Array, eps: float) -> dict[str, Array]:
+    """Return each row over its root mean square, times the weight, in float64."""
+    wide = x.astype(np.float64)
+    if not wide.size:
+        return {"y": wide}
+    with np.errstate(all="ignore"):
+        scale = 1 / np.sqrt(np.square(wide).mean(axis=1, keepdims=True) + float(eps))
+        return {"y": wide * scale * weight.astype(np.float64)}
+
+
+def make_inputs(case: Case, rng: np.random.Generator) -> dict[str, Array]:
+    """Return ``x`` and a weight near 1 for each column."""
+    made = norms.inputs(case, rng)
+    return {"x": made["x"], "weight": made["weight"]}
+
+
+def cost(sizes: Sizes, arrays: Arrays) -> Cost:
+    """Return every element read and written once, the weight read once; four operations an element."""
+    count, each = sizes["rows"] * sizes["columns"], rows.itemsize(arrays)
+    return Cost((count + sizes["columns"]) * each, count * each, 4 * count)
+
+
+PROBLEM = Problem(
+    name="rmsnorm",
+    summary="y[r] = x[r] / sqrt(mean(x[r] ** 2) + eps) * weight",
+    operands=(
+        Operand("x", "element", ("rows", "columns")),
+        Operand("weight", "element", ("columns",)),
+        Operand("y", "element", ("rows", "columns"), role="out"),
+    ),
+    make_inputs=make_inputs,
+    reference=reference,
+    cost=cost,
+    cases=rows.cases(),
+    parameters=(Parameter("eps", "float32", 1e-6, minimum=0),),
+    roundings=5,
+)
+
+
+def two_pass(THREADS: int, element: str) -> Any:
+    """Make the twin of rmsnorm/two_pass."""
+    from numba import cuda, float32
+
+    to_float, from_float = elements.conversions(element)
+    group_sum, divide = rows.exchanges(THREADS)["sum"], cuda.libdevice.fdiv_rn
+    rsqrtf, fmaf, ZERO = cuda.libdevice.rsqrtf, cuda.libdevice.fmaf, float32(0)
+
+    def rmsnorm_two_pass(x, weight, y, eps):
+        scratch = cuda.shared.array(32, float32)
+        r, columns = cuda.blockIdx.x, x.shape[1]
+
+        # The mean square.
+        total = ZERO
+        for c in range(cuda.threadIdx.x, columns, THREADS):
+            value = to_float(x[r, c])
+            total = fmaf(value, value, total)
+        scale = rsqrtf(divide(group_sum(total, scratch), float32(columns)) + eps)
+
+        # The answer.
+        for c in range(cuda.threadIdx.x, columns, THREADS):
+            w = to_float(weight[c])
+            value = to_float(x[r, c])
+            y[r, c] = from_float(value * scale * w)
+
+    return rmsnorm_two_pass
+
+
+def split(THREADS: int, VECTORS: int, element: str) -> Any:
+    """Make the twins of rmsnorm/split."""
+    from numba import cuda, float32
+
+    ITEMS = VECTORS * elements.lanes(element)
+    HELD = THREADS * ITEMS
+    read_row, write_row = rows.row_access(element, THREADS, VECTORS)
+    group_sum, divide = rows.exchanges(THREADS)["sum"], cuda.libdevice.fdiv_rn
+    _, scale_row = norms.row_weighed(element, THREADS, VECTORS)
+    starts_at_vectors = rows.starts_at_vectors(element)
+    rsqrtf, fmaf, ZERO = cuda.libdevice.rsqrtf, cuda.libdevice.fmaf, float32(0)
+
+    def rmsnorm_split_partial(x, squares):
+        scratch = cuda.shared.array(32, float32)
+        value = cuda.local.array(ITEMS, float32)
+        columns, parts = x.shape[1], squares.shape[1]
+        r, part, thread = cuda.blockIdx.x // parts, cuda.blockIdx.x % parts, cuda.threadIdx.x
+        start = part * HELD
+        held = columns - start if columns - start < HELD else HELD
+        read_row(x, r, start, held, thread, starts_at_vectors(x, x, columns), ZERO, value, 0)
+        total = ZERO
+        for i in range(ITEMS):
+            total = fmaf(value[i], value[i], total)
+        total = group_sum(total, scratch)
+        if thread == 0:
+            squares[r, part] = total
+
+    def rmsnorm_split_write(x, weight, squares, y, eps):
+        scratch = cuda.shared.array(32, float32)
+        value = cuda.local.array(ITEMS, float32)
+        columns, parts = x.shape[1], squares.shape[1]
+        block = cuda.gridDim.x - 1 - cuda.blockIdx.x  # the last parts are still in L2
+        r, start, thread = block // parts, block % parts * HELD, cuda.threadIdx.x
+        held = columns - start if columns - start < HELD else HELD
+        is_aligned = starts_at_vectors(x, y, columns) and starts_at_vectors(weight, weight, 0)
+        read_row(x, r, start, held, thread, is_aligned, ZERO, value, 0)
+
+        # Merge the parts of the row.
+        total = ZERO
+        for k in range(thread, parts, THREADS):
+            total += squares[r, k]
+        scale = rsqrtf(divide(group_sum(total, scratch), float32(columns)) + eps)
+
+        for i in range(ITEMS):
+            value[i] *= scale
+        scale_row(weight, start, held, thread, is_aligned, value, 0)
+        write_row(y, r, start, held, thread, is_aligned, value, 0)
+
+    return rmsnorm_split_partial, rmsnorm_split_write
+
+
+def registers(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -> Any:
+    """Make the twin of rmsnorm/registers."""
+    from numba import cuda, float32
+
+    ITEMS = VECTORS * elements.lanes(element)
+    HELD, KEPT, ZERO = GROUP * ITEMS, ROWS * ITEMS, float32(0)
+    to_float, from_float = elements.conversions(element)
+    read_row, write_row = rows.row_access(element, GROUP, VECTORS)
+    group_sum, divide = rows.exchanges(GROUP)["sum"], cuda.libdevice.fdiv_rn
+    _, scale_row = norms.row_weighed(element, GROUP, VECTORS)
+    starts_at_vectors = rows.starts_at_vectors(element)
+    rsqrtf, fmaf = cuda.libdevice.rsqrtf, cuda.libdevice.fmaf
+
+    def rmsnorm_registers(x, weight, y, eps):
+        scratch = cuda.shared.array(32, float32)
+        value = cuda.local.array(KEPT, float32)
+        count, columns = x.shape
+        member, held = cuda.threadIdx.x % GROUP, columns if columns < HELD else HELD
+        row = (cuda.blockIdx.x * (THREADS // GROUP) + cuda.threadIdx.x // GROUP) * ROWS
+        is_aligned = starts_at_vectors(x, y, columns) and starts_at_vectors(weight, weight, 0)
+
+        # Read what the registers hold.
+        for q in range(ROWS):
+            within = held if row + q < count else 0
+            read_row(x, row + q, 0, within, member, is_aligned, ZERO, value, q * ITEMS)
+
+        for q in range(ROWS):
+            r, base = row + q, q * ITEMS
+            within, end = (held, columns) if r < count else (0, 0)
+
+            # The mean square.
+            total = ZERO
+            for i in range(base, base + ITEMS):
+                total = fmaf(value[i], value[i], total)
+            for c in range(HELD + member, end, GROUP):
+                beyond = to_float(x[r, c])
+                total = fmaf(beyond, beyond, total)
+            scale = rsqrtf(divide(group_sum(total, scratch), float32(columns)) + eps)
+
+            # Scale, weigh, write.
+            for i in range(base, base + ITEMS):
+                value[i] *= scale
+            scale_row(weight, 0, within, member, is_aligned, value, base)
+            write_row(y, r, 0, within, member, is_aligned, value, base)
+            for c in range(HELD + member, end, GROUP):
+                w = to_float(weight[c])
+                y[r, c] = from_float(to_float(x[r, c]) * scale * w)
+
+    return rmsnorm_registers
+
+
+LADDER = (
+    Kernel(
+        PROBLEM,
+        "two_pass",
+        ("x", "weight", "y", "columns", "eps"),
+        rows.BLOCK,
+        two_pass,
+        rows.BLOCKED,
+        elements=ELEMENTS,
+    ),
+    Kernel(
+        PROBLEM,
+        "split",
+        ("x", "weight", "y", "columns", "eps"),
+        rows.PARTS,
+        split,
+        rows.SPLIT,
+        elements=ELEMENTS,
+        stages=(
+            Stage("partial", ("x", "squares", "columns", "parts"), rows.PARTS),
+            Stage("write", ("x", "weight", "squares", "y", "columns", "parts", "eps"), rows.PARTS),
+        ),
+        temporaries=rows.partials("squares"),
+        derived=rows.PARTED,
+        tuning=rows.SPLIT_TUNING,
+    ),
+    Kernel(
+        PROBLEM,
+        "registers",
+        ("x", "weight", "y", "rows", "columns", "eps"),
+        rows.GROUPS,
+        registers,
+        rows.SHAPE,
+        constraint=rows.group_shape,
+        elements=ELEMENTS,
+        tuning=rows.TUNING,
+    ),
+)
