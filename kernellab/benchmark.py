@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, overload
 
+from kernellab import buffers
 from kernellab import timing as plans
 from kernellab.devices import cuda_arrays
 from kernellab.devices import device as find_device
@@ -218,7 +219,7 @@ def _time(
     count = 1
     if mode == "cold" and setup is None and footprint:
         room = place.memory.available()
-        count = plans.set_count(footprint + (nbytes or 0), place.l2_bytes, room, len(functions))
+        count = buffers.set_count(footprint + (nbytes or 0), place.l2_bytes, room, len(functions))
     sets = _argument_sets(place, arguments, count)
     stopwatch = place.stopwatch()
     works = {
@@ -237,10 +238,10 @@ def _time(
                 f"benchmark: {waiting[0]} waits for the device, no graph can hold it; take mode='hot'"
             )
         repeats = 1 if before else plans.REPLAYS
-        works = {name: [plans.graph_of(place.cupy, calls[0], repeats)] for name, calls in works.items()}
+        works = {name: [buffers.graph_of(place.cupy, calls[0], repeats)] for name, calls in works.items()}
     elif not waiting:
         host = {name: launch_seconds(stopwatch, calls[0]) for name, calls in works.items()}
-    copies = plans.copy_calls(place, nbytes, count) if nbytes and mode != "graph" else []
+    copies = buffers.copy_calls(place, nbytes, count) if nbytes and mode != "graph" else []
     options: dict[str, Any] = {
         "mode": mode,
         "rule": rule,

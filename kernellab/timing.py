@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernellab.devices.program import Run
+from kernellab.buffers import Buffers, Sets, copy_calls, graph_of, make_sets, poison, set_count
 from kernellab.errors import ExecutionError, SpecError
 from kernellab.instruments.clock import MODES, Call, Mode, Rule, Timing, launch_seconds, time_calls
 from kernellab.instruments.reading import Reading
-from kernellab.verify import Verdict, poison_byte, verify
+from kernellab.verify import Verdict, verify
 
 if TYPE_CHECKING:
     from kernellab.devices.gpu import GpuDevice
     from kernellab.devices.program import Program
     from kernellab.plan import Plan
 
-Buffers: TypeAlias = Mapping[str, Any]
-
 COPY = "cudaMemcpy"
-MOST_SETS = 64
-"""Sets of buffers at most; where more would be needed to fill the L2, it is evicted between samples."""
 TOO_FAST = 1.05
 """Times the copy's speed, above which a cold figure is an error and no result."""
 REPLAYS = 20
@@ -53,86 +49,6 @@ class Timed:
     host_seconds: float = math.nan
     verdict: Verdict | None = None
     notes: tuple[str, ...] = ()
-
-
-@dataclass
-class Sets:
-    """Sets of buffers that samples take in turn.
-
-    Attributes
-    ----------
-    buffers : list of mapping
-        One a set.
-    needs_eviction : bool
-        Whether the sets together do not push each other out of the L2.
-    restore : list of callable
-        One a set: what is queued before a sample; empty where nothing is.
-    """
-
-    buffers: list[Buffers]
-    needs_eviction: bool
-    restore: list[Call] = field(default_factory=list)
-
-
-def set_count(nbytes: int, l2_bytes: int, available: int, works: int = 1) -> int:
-    """Return how many sets of buffers keep each sample cold; 1 where the L2 has to be evicted instead.
-
-    Parameters
-    ----------
-    nbytes : int
-        That one set takes, and what is copied beside it.
-    l2_bytes, available : int
-        The L2, and the memory that is free; at most half of it is taken.
-    works : int
-        How many pieces of work share the sets.
-
-    Examples
-    --------
-    >>> set_count(nbytes=2**28, l2_bytes=60 * 2**20, available=2**36)
-    2
-    >>> set_count(nbytes=2**22, l2_bytes=60 * 2**20, available=2**36)
-    31
-    >>> set_count(nbytes=2**12, l2_bytes=60 * 2**20, available=2**36)
-    1
-    """
-    # Between two samples on one set, the others move more than twice the L2.
-    count = works * max(2, -(-2 * l2_bytes // max(nbytes, 1)) + 1)
-    return 1 if count > MOST_SETS or count * nbytes > available // 2 else count
-
-
-def make_sets(device: GpuDevice, plan: Plan, count: int) -> Sets:
-    """Return sets of buffers with the plan's inputs, outputs poisoned."""
-    specs = {n: s for n, s in {**plan.outputs, **plan.temporaries}.items() if n not in plan.in_place}
-    sets: list[Buffers] = []
-    for _ in range(count):
-        # Copied on the device after the first; the caller's own arrays are left alone.
-        source: Mapping[str, Any] = sets[0] if sets else plan.inputs
-        inputs = {name: device.on_device(source[name], copy=True) for name in plan.inputs}
-        sets.append({**inputs, **{name: device.empty(spec) for name, spec in specs.items()}})
-    made = Sets(sets, count == 1)
-    if plan.zeroed or plan.in_place:
-        pristine = {name: device.on_device(plan.inputs[name], copy=True) for name in plan.in_place}
-        made.restore = [_restorer(plan, buffers, pristine) for buffers in sets]
-    for buffers in sets:
-        poison(plan, buffers)
-    return made
-
-
-def _restorer(plan: Plan, buffers: Buffers, pristine: Buffers) -> Call:
-    def restore() -> None:
-        for name, array in pristine.items():
-            buffers[name][...] = array
-        for name in plan.zeroed:
-            buffers[name].fill(0)
-
-    return restore
-
-
-def poison(plan: Plan, buffers: Buffers) -> None:
-    """Fill a set's outputs and temporaries with poison, on the device; those that are inputs too are kept."""
-    for name, spec in {**plan.outputs, **plan.temporaries}.items():
-        if spec.size and name not in plan.in_place:
-            buffers[name].reshape(-1).view(np.uint8).fill(poison_byte(spec.dtype))
 
 
 def time_programs(
@@ -248,41 +164,6 @@ def _sequence(calls: Sequence[Call]) -> Call:
     return run
 
 
-def graph_of(cupy: Any, call: Call, repeats: int) -> Call:
-    """Capture work on the current stream, so often one after the other, and return what replays it."""
-    stream = cupy.cuda.get_current_stream()
-    call()  # modules are loaded outside the capture
-    stream.synchronize()
-    stream.begin_capture()
-    try:
-        for _ in range(repeats):
-            call()
-    finally:
-        graph = stream.end_capture()
-    return lambda: graph.launch(stream)
-
-
-def copy_calls(device: GpuDevice, nbytes: int, count: int) -> list[Call]:
-    """Return callables that copy half of `nbytes` within the device, each on buffers of its own."""
-    cupy = device.cupy
-    half = max(nbytes // 2, 1)
-    runtime = cupy.cuda.runtime
-
-    def make() -> Any:
-        return device.allocate(lambda: cupy.zeros(half, np.uint8))
-
-    buffers = [(make(), make()) for _ in range(count)]
-
-    def copier(source: Any, target: Any) -> Call:
-        def copy() -> None:
-            stream = cupy.cuda.get_current_stream().ptr
-            runtime.memcpyAsync(target.data.ptr, source.data.ptr, half, runtime.memcpyDeviceToDevice, stream)
-
-        return copy
-
-    return [copier(source, target) for source, target in buffers]
-
-
 def check_ceiling(who: str, timing: Timing, copy: Timing, nbytes: int, l2_bytes: int) -> None:
     """Refuse a cold speed that memory cannot give.
 
@@ -326,7 +207,7 @@ def _judge(device: GpuDevice, plan: Plan, buffers: Buffers, accepted: Buffers) -
     if all(_has_bits(device.cupy, buffers[name], array) for name, array in accepted.items()):
         return None
     outputs = {n: device.cupy.asnumpy(buffers[n]).view(s.dtype) for n, s in plan.outputs.items()}
-    found = verify(host_plan(device, plan), Run(outputs).outputs)
+    found = verify(host_plan(device, plan), outputs)
     if found.is_right:
         return None
     late = tuple(
@@ -408,4 +289,17 @@ def spread(timing: Timing) -> str:
     return ", ".join(parts)
 
 
-__all__ = ["COPY", "Timed", "check_ceiling", "readings", "time_programs"]
+__all__ = [
+    "COPY",
+    "Timed",
+    "check_ceiling",
+    "check_mode",
+    "copy_calls",
+    "graph_of",
+    "host_plan",
+    "make_sets",
+    "poison",
+    "readings",
+    "set_count",
+    "time_programs",
+]

@@ -10,7 +10,7 @@ import pytest
 from fakes import FakeArray, make_gpu
 
 import kernellab as kl
-from kernellab import catalog, timing
+from kernellab import buffers, catalog, timing
 from kernellab.instruments.clock import Timing
 from kernellab.plan import bind
 
@@ -105,12 +105,12 @@ def test_nothing_to_do_is_not_timed(device):
 # -- buffers
 def test_how_many_sets():
     room = 2**37
-    assert timing.set_count(2**30, L2, room) == 2
-    count = timing.set_count(4 * 2**20, L2, room)
+    assert buffers.set_count(2**30, L2, room) == 2
+    count = buffers.set_count(4 * 2**20, L2, room)
     assert (count - 1) * 4 * 2**20 >= 2 * L2
-    assert timing.set_count(4096, L2, room) == 1  # evicted instead
-    assert timing.set_count(2**30, L2, 2**30) == 1  # no room
-    assert timing.set_count(2**30, L2, room, works=2) == 4
+    assert buffers.set_count(4096, L2, room) == 1  # evicted instead
+    assert buffers.set_count(2**30, L2, 2**30) == 1  # no room
+    assert buffers.set_count(2**30, L2, room, works=2) == 4
 
 
 def test_large_arrays_take_sets_in_turn_and_nothing_is_evicted(world, device):
@@ -137,7 +137,7 @@ def test_accumulators_are_zeroed_before_each_sample(world, device):
     kernel = catalog.kernel("masked_rows/compact")
     plan = bind(kernel, kernel.problem.inputs(kernel.problem.cases[0]))
     assert plan.zeroed
-    sets = timing.make_sets(device, plan, 1)
+    sets = buffers.make_sets(device, plan, 1)
     (output,) = plan.outputs
     assert np.isnan(sets.buffers[0][output].host).all()
     sets.restore[0]()

@@ -289,6 +289,7 @@ def launch_seconds(stopwatch: Stopwatch, call: Call, count: int = 64, rounds: in
         Seconds of host time a call, the median of some rounds; not a number if the gate does not hold.
     """
     found = []
+    call()  # compiles and loads, which must not happen behind a closed gate
     for _ in range(rounds):
         stopwatch.wait()
         stopwatch.close_gate()
