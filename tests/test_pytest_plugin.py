@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import math
 import subprocess
@@ -37,7 +38,8 @@ def test_callable(cuda_benchmark):
 
 
 @pytest.fixture
-def project(pytester: pytest.Pytester) -> pytest.Pytester:
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)  # pytest-benchmark measures nothing under xdist
     pytester.syspathinsert(Path(__file__).parent)
     if "kernellab" not in {name for name, _ in _entry_points()}:
         pytester.makeini("[pytest]\naddopts = -p kernellab.pytest_plugin")
@@ -304,7 +306,8 @@ def test_json_is_strict(project: pytest.Pytester, rounds: int, seconds: float) -
             STOPWATCH.jitter = (0.0,)
             cuda_benchmark.flops = 10
             cuda_benchmark.extra_info["mine"] = {{"nan": float("nan"), "n": np.int64(3), "a": np.arange(2)}}
-            cuda_benchmark.pedantic(STOPWATCH.pass_time, args=({seconds!r},), rounds={rounds}, warmup_rounds=0)
+            options = {{"rounds": {rounds}, "warmup_rounds": 0}}
+            cuda_benchmark.pedantic(STOPWATCH.pass_time, args=({seconds!r},), **options)
     """)
     (bench,) = saved(project)["benchmarks"]
     assert bench["extra_info"]["mine"] == {"nan": None, "n": 3, "a": [0, 1]}
@@ -334,6 +337,57 @@ def test_cold_evicts_outside_the_timed_span_and_hot_does_not(project: pytest.Pyt
             assert cuda_benchmark.extra_info["mode"] == "hot"
     """)
     run(project).assert_outcomes(passed=2)
+
+
+def test_the_device_s_time_counts_and_not_the_launch_s(project: pytest.Pytester) -> None:
+    with_gpu(project).makepyfile("""
+        from conftest import STOPWATCH
+
+        def test_it(cuda_benchmark):
+            cuda_benchmark(STOPWATCH.pass_time, 0.05)  # returns at once: the device is busy for 50 ms
+    """)
+    (bench,) = saved(project)["benchmarks"]
+    assert bench["stats"]["min"] >= 0.0499
+
+
+def test_the_first_call_is_in_no_sample(project: pytest.Pytester) -> None:
+    with_gpu(project).makepyfile("""
+        from conftest import STOPWATCH
+        seen = []
+
+        def compiles_first():
+            STOPWATCH.pass_time(1e-3 if seen else 1.0)
+            seen.append(1)
+
+        def test_it(cuda_benchmark):
+            cuda_benchmark(compiles_first)
+    """)
+    (bench,) = saved(project)["benchmarks"]
+    assert bench["stats"]["max"] < 2e-3
+
+
+def test_throttled_samples_are_kept_and_flagged(project: pytest.Pytester) -> None:
+    with_gpu(project).makepyfile("""
+        from conftest import STOPWATCH
+
+        def test_it(cuda_benchmark):
+            STOPWATCH.clock_hz = lambda: 0.55 * STOPWATCH.highest_clock_hz()
+            cuda_benchmark(STOPWATCH.pass_time, 1e-3)
+            assert cuda_benchmark.stats.stats.rounds >= 15
+    """)
+    (bench,) = saved(project)["benchmarks"]
+    assert bench["extra_info"]["is_throttled"] is True
+    assert bench["extra_info"]["clock_hz"] == pytest.approx(0.55 * 1.98e9)
+
+
+def test_histograms_are_drawn(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    if importlib.util.find_spec("pygal") is None:
+        pytest.skip("pygal, which draws pytest-benchmark's histograms, is not installed")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    with_gpu(project).makepyfile(TIMED)
+    result = project.runpytest_subprocess("--benchmark-histogram=drawn")
+    assert result.ret == 0
+    assert "test_callable" in project.path.joinpath("drawn.svg").read_text()
 
 
 def test_work_that_waits_is_refused(project: pytest.Pytester) -> None:
