@@ -15,7 +15,7 @@ from kernellab.devices.gpu_launch import Launcher, architecture
 from kernellab.devices.gpu_memory import Memory
 from kernellab.devices.program import Kernels, Program, Run
 from kernellab.errors import SpecError, UnavailableError
-from kernellab.kernel import Language
+from kernellab.kernel import Kernel, Language
 from kernellab.plan import Plan
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ class GpuDevice:
         self._compilers: dict[str, EmulatedDevice] = {}
         self._stopwatches: dict[tuple[int, int], CudaStopwatch] = {}
         self._streams: dict[int, Any] = {}
+        self._programs: dict[tuple[str, str, str], tuple[Kernel, Any, str, Program]] = {}
 
     @property
     def number(self) -> int:
@@ -133,7 +134,23 @@ class GpuDevice:
         }
 
     def build(self, kernels: Kernels, language: Language = "cuda-c") -> Program:
-        """Compile kernels for the current GPU; as `EmulatedDevice.build`."""
+        """Compile kernels for the current GPU; as `EmulatedDevice.build`.
+
+        A kernel built before is not looked up again as long as its ``.cu`` file has the same time and size.
+        """
+        if not isinstance(kernels, Kernel):
+            return self._build(kernels, language)
+        key = (kernels.id, language, self.arch)
+        known = self._programs.get(key)
+        if known is not None and known[0] == kernels and known[1] == _stamp(known[2]):
+            return known[3]
+        path = str(kernels.path) if language == "cuda-c" else ""
+        stamp = _stamp(path)
+        program = self._build(kernels, language)
+        self._programs[key] = (kernels, stamp, path, program)
+        return program
+
+    def _build(self, kernels: Kernels, language: Language) -> Program:
         arch = self.arch
         compiler = self._compilers.get(arch)
         if compiler is None:
@@ -299,6 +316,15 @@ def _typed(array: Any, spec: ArraySpec) -> Any:
         return array.view(spec.dtype)
     except (TypeError, ValueError):
         return array
+
+
+def _stamp(path: str) -> tuple[int, int] | None:
+    """Return what tells a file from the one that was there before; None for no file."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
 
 
 def _is_host(array: Any) -> bool:

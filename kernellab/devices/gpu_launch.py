@@ -151,7 +151,7 @@ class Launcher:
         """Return Numba's dispatcher of a kernel's twin; it keeps machine code for each device itself."""
         from kernellab.compile.numba_cuda import cuda_module
 
-        key = (kernel.entry, kernel.twin, kernel.twin_source(), tuple(sorted(kernel.constants.items())))
+        key = (kernel.entry, kernel.twin, tuple(sorted(kernel.constants.items())))
         found = self._dispatchers.get(key)
         if found is None:
             found = self._dispatchers[key] = cuda_module().jit(kernel.twin_function())

@@ -115,6 +115,18 @@ def test_machine_code_or_ptx():
             image_of(SimpleNamespace(arch="sm_90", cubin=cubin, ptx="text", log=""), capability, "k")
 
 
+def test_a_changed_source_is_built_again(world, device, tmp_path):
+    path = tmp_path / "scalar.cu"
+    path.write_text(COPY.text(), encoding="utf-8")
+    kernel = replace(COPY, source=path)
+    first = device.build(kernel)
+    assert device.build(kernel) is first
+    path.write_text(COPY.text() + "// changed\n", encoding="utf-8")
+    second = device.build(kernel)
+    assert second.binary(kernel).key != first.binary(kernel).key
+    assert device.build(replace(kernel, constants={"MORE": 1})) is not second
+
+
 # -- what a block may have (C01, C02)
 @pytest.mark.parametrize("static", [0, 1, 1024])
 @pytest.mark.parametrize("total", [49151, 49152, 49153, OPTIN])
