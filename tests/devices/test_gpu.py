@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -59,7 +61,7 @@ def test_hidden_devices_leave_the_emulator(monkeypatch, hidden):
 def test_a_driver_with_no_device_is_no_gpu(monkeypatch, world):
     monkeypatch.undo()
     world.devices = 0
-    monkeypatch.setitem(__import__("sys").modules, "cupy", world.cupy)
+    monkeypatch.setitem(sys.modules, "cupy", world.cupy)
     with pytest.raises(kl.UnavailableError, match="CUDA sees no device"):
         gpu_module.import_cupy()
 
@@ -71,7 +73,7 @@ def test_no_driver_is_no_gpu(monkeypatch, world):
         raise RuntimeError("cudaErrorInsufficientDriver")
 
     world.cupy.cuda.runtime.getDeviceCount = absent
-    monkeypatch.setitem(__import__("sys").modules, "cupy", world.cupy)
+    monkeypatch.setitem(sys.modules, "cupy", world.cupy)
     with pytest.raises(
         kl.UnavailableError, match="CUDA says cudaErrorInsufficientDriver; pass device='emulator'"
     ):
@@ -470,3 +472,17 @@ def test_a_forked_child_is_told_to_spawn(device, monkeypatch):
     monkeypatch.setattr("kernellab.devices.gpu_health.os.getpid", lambda: process + 1)
     with pytest.raises(kl.UnavailableError, match=r"forked after CUDA had started.*get_context\('spawn'\)"):
         kl.measure(COPY, floats(8), device="gpu")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_fork_after_the_import_is_fine():
+    code = (
+        "import os, sys, numpy as np, kernellab as kl\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    answer = kl.copy(np.ones(3, 'float32'), device='emulator')\n"
+        "    os._exit(0 if answer.sum() == 3 and 'cupy' not in sys.modules else 1)\n"
+        "print(os.waitpid(child, 0)[1])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "0"
