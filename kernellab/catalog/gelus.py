@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kernellab.catalog import rows
+from kernellab.catalog import elements, rows
 from kernellab.problem import Array, Parameter
 
 ERF, TANH = 0, 1
@@ -40,13 +40,6 @@ def gelu(x: Array, form: int) -> Array:
     return result
 
 
-def steepness(x: Array) -> Array:
-    """Return by how much GeLU magnifies a relative error of its argument, at most."""
-    wide = np.clip(np.nan_to_num(x.astype(np.float64)), -100.0, 6.0)
-    result: Array = 1 + 2 * np.abs(wide) * (1 + wide * wide / 8)
-    return result
-
-
 @cache
 def twin(element: str) -> Any:
     """Return the device function ``(x, form)``."""
@@ -69,3 +62,25 @@ def twin(element: str) -> Any:
         return HALF * low * erfcf(ROOT * low)
 
     return gelu_either
+
+
+def streaming(threads: int, element: str, name: str) -> Any:
+    """Return the twin of a stage that applies GeLU to an array, a vector of 16 bytes a thread."""
+    from numba import cuda, float32
+
+    PER = elements.lanes(element)  # noqa: N806
+    HELD = threads * PER  # noqa: N806
+    read_flat, write_flat = rows.flat_access(element, threads)
+    starts_at_vectors, gelu = rows.starts_at_vectors(element), twin(element)
+
+    def stage(h, y, form):
+        value = cuda.local.array(PER, float32)
+        start, thread = cuda.blockIdx.x * HELD, cuda.threadIdx.x
+        held = h.size - start if h.size - start < HELD else HELD
+        is_aligned = starts_at_vectors(h, y, held)
+        read_flat(h, start, held, thread, is_aligned, value)
+        for i in range(PER):
+            value[i] = gelu(value[i], form)
+        write_flat(y, start, held, thread, is_aligned, value)
+
+    return rows.renamed(stage, name)

@@ -44,6 +44,15 @@ def spread(x: Array, weight: Array, bias: Array, eps: float) -> Array:
     return result
 
 
+def scale_of(wide: Array, eps: float) -> Array:
+    """Return one over the standard deviation of each row of float64, as a column."""
+    if not wide.size:
+        return np.ones((len(wide), 1))
+    variance = np.square(wide - wide.mean(axis=1, keepdims=True)).mean(axis=1, keepdims=True)
+    result: Array = 1 / np.sqrt(variance + float(eps))
+    return result
+
+
 def inputs(case: Case, rng: np.random.Generator) -> dict[str, Array]:
     """Return ``x``, a weight near 1 and a bias near 0 for each column."""
     columns = case.sizes["columns"]

@@ -28,17 +28,17 @@ def cases(
     contents: Sequence[str] = CONTENTS, edges: Sequence[tuple[int, int]] = EDGES, **parameters: int | float
 ) -> tuple[Case, ...]:
     """Return the cases of a problem on rows: whole warps first, then edges, contents, 16-bit elements."""
-    shaped = [_case(f"{rows} x {columns}", rows, columns, parameters) for rows, columns in (FIRST, *edges)]
-    filled = [_case(word, 5, 100, parameters, word) for word in contents]
+    shaped = [case(f"{rows} x {columns}", rows, columns, parameters) for rows, columns in (FIRST, *edges)]
+    filled = [case(word, 5, 100, parameters, word) for word in contents]
     halves = [
-        _case(f"{rows} x {columns} {element}", rows, columns, parameters, element=element)
+        case(f"{rows} x {columns} {element}", rows, columns, parameters, element=element)
         for element in ELEMENTS[1:]
         for rows, columns in ((4, 2048), (3, 33), (2, 4097))
     ]
     return (*shaped, *filled, *halves)
 
 
-def _case(
+def case(
     name: str,
     rows: int,
     columns: int,
@@ -46,6 +46,7 @@ def _case(
     contents: str = "random",
     element: str = ELEMENTS[0],
 ) -> Case:
+    """Return a case of so many rows and columns."""
     return Case(name, {"rows": rows, "columns": columns}, parameters, contents, element)
 
 
@@ -150,6 +151,31 @@ TUNING = Tuning(SHAPE, shape_for)
 SPLIT_TUNING = Tuning(SPLIT, split_shape_for)
 LONGEST = 1024 * ITEMS_HELD
 """Columns up to which one block holds a row."""
+
+
+BETWEEN = (Operand("h", "element", ("rows", "columns"), role="scratch"),)
+"""The array between two kernels of a chain."""
+
+
+def passed_on(between: Array, size: Array, answer: Array) -> Array:
+    """Return what the error of GeLU's answer is in proportion to, where its argument has one of `size`.
+
+    In the tail a relative error of the argument grows with its square, so the answer is the measure; near 0 it
+    is the argument's error that counts.
+    """
+    wide = np.clip(np.nan_to_num(between), -40.0, 6.0)
+    with np.errstate(all="ignore"):
+        slope = np.abs(answer) / np.maximum(np.abs(between), 1e-300) * (1 + wide * wide)
+        result: Array = np.nan_to_num(size * slope, nan=0.0, posinf=0.0) + np.abs(
+            np.nan_to_num(answer, posinf=0)
+        )
+    return result
+
+
+def renamed(function: Any, name: str) -> Any:
+    """Return a twin under the name that it has as a stage of another rung."""
+    function.__name__ = function.__qualname__ = name
+    return function
 
 
 def itemsize(arrays: Arrays) -> int:

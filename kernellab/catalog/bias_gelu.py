@@ -1,0 +1,209 @@
+"""GeLU of a matrix plus a bias: a thread an element, vectors down the rows, and two kernels for the same."""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# ruff: noqa: N803, N806
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernellab.catalog import elements, gelus, norms, rows
+from kernellab.kernel import Geometry, Kernel, Stage, Tuning, covering
+from kernellab.problem import ELEMENTS, Array, Arrays, Case, Cost, Operand, Problem, Sizes
+
+
+def reference(x: Array, bias: Array, form: int) -> dict[str, Array]:
+    """Return GeLU of the sum in float64."""
+    with np.errstate(all="ignore"):
+        return {"y": gelus.gelu(x.astype(np.float64) + bias.astype(np.float64), form)}
+
+
+def magnitude(x: Array, bias: Array, form: int) -> dict[str, Array]:
+    """Return what the error is in proportion to: the size of what is added, as GeLU passes it on."""
+    wide, other = x.astype(np.float64), bias.astype(np.float64)
+    with np.errstate(all="ignore"):
+        between = wide + other
+        return {"y": rows.passed_on(between, np.abs(wide) + np.abs(other), gelus.gelu(between, form))}
+
+
+def make_inputs(case: Case, rng: np.random.Generator) -> dict[str, Array]:
+    """Return ``x`` and a bias near 0 for each column; or the values at which GeLU goes wrong."""
+    made = norms.inputs(case, rng)
+    if case.contents == "where GeLU goes wrong":
+        special = [np.inf, -np.inf, np.nan, -13.24, -6, -5, -4, -0.0, 11, 40, 1e38, -1e38]
+        made["x"].reshape(-1)[: len(special)] = special
+        made["bias"][...] = 0
+    return {"x": made["x"], "bias": made["bias"]}
+
+
+def cost(sizes: Sizes, arrays: Arrays) -> Cost:
+    """Return every element read and written once, the bias read once; eleven operations an element."""
+    count, each = sizes["rows"] * sizes["columns"], rows.itemsize(arrays)
+    return Cost((count + sizes["columns"]) * each, count * each, 11 * count)
+
+
+WRONG = "where GeLU goes wrong"
+
+PROBLEM = Problem(
+    name="bias_gelu",
+    summary="y[r] = gelu(x[r] + bias)",
+    operands=(
+        Operand("x", "element", ("rows", "columns")),
+        Operand("bias", "element", ("columns",)),
+        Operand("y", "element", ("rows", "columns"), role="out"),
+    ),
+    make_inputs=make_inputs,
+    reference=reference,
+    magnitude=magnitude,
+    cost=cost,
+    cases=(
+        *rows.cases((WRONG,)),
+        rows.case("form with erf", 3, 1000, {"form": gelus.ERF}),
+        rows.case(f"{WRONG}, with erf", 2, 40, {"form": gelus.ERF}, WRONG),
+        rows.case(f"{WRONG} in float16", 2, 40, {}, WRONG, "float16"),
+    ),
+    parameters=(gelus.FORM,),
+    roundings=5,
+)
+
+
+def scalar(THREADS: int, element: str) -> Any:
+    """Make the twin of bias_gelu/scalar."""
+    from numba import cuda
+
+    to_float, from_float = elements.conversions(element)
+    gelu = gelus.twin(element)
+
+    def bias_gelu_scalar(x, bias, y, form):
+        i = cuda.grid(1)
+        if i < x.size:
+            r, c = i // x.shape[1], i % x.shape[1]
+            added = to_float(bias[c])
+            value = to_float(x[r, c]) + added
+            y[r, c] = from_float(gelu(value, form))
+
+    return bias_gelu_scalar
+
+
+def tall(THREADS: int, ROWS: int, element: str) -> tuple[Any, Any]:
+    """Return what both kernels with a column's bias in registers do before and after the activation."""
+    from numba import cuda, float32
+
+    PER, ZERO = elements.lanes(element), float32(0)
+    load, _ = elements.vector_access(element)
+    to_float, _ = elements.conversions(element)
+    put = rows.put(PER)
+
+    @cuda.jit(device=True, forceinline=True)
+    def read_bias(bias, start, held, thread, is_aligned, added):
+        for i in range(PER):
+            added[i] = ZERO
+        if is_aligned:
+            if thread * PER < held:
+                put(added, 0, load(bias, start + thread * PER))
+        else:
+            for i in range(PER):
+                at = i * THREADS + thread
+                if at < held:
+                    added[i] = to_float(bias[start + at])
+
+    return read_bias, rows.row_access(element, THREADS, 1)
+
+
+def vectorised(THREADS: int, ROWS: int, element: str) -> Any:
+    """Make the twin of bias_gelu/vectorised."""
+    from numba import cuda, float32
+
+    PER, ZERO = elements.lanes(element), float32(0)
+    HELD, KEPT = THREADS * PER, ROWS * PER
+    read_bias, (read_row, write_row) = tall(THREADS, ROWS, element)
+    starts_at_vectors, gelu = rows.starts_at_vectors(element), gelus.twin(element)
+
+    def bias_gelu_vectorised(x, bias, y, form):
+        value, added = cuda.local.array(KEPT, float32), cuda.local.array(PER, float32)
+        count, columns = x.shape
+        start, thread = cuda.blockIdx.x * HELD, cuda.threadIdx.x
+        held = columns - start if columns - start < HELD else HELD
+        is_aligned = starts_at_vectors(x, y, columns) and starts_at_vectors(bias, bias, 0)
+        read_bias(bias, start, held, thread, is_aligned, added)
+        for row in range(cuda.blockIdx.y * ROWS, count, cuda.gridDim.y * ROWS):
+            for q in range(ROWS):
+                within = held if row + q < count else 0
+                read_row(x, row + q, start, within, thread, is_aligned, ZERO, value, q * PER)
+            for q in range(ROWS):
+                for i in range(PER):
+                    value[q * PER + i] = gelu(value[q * PER + i] + added[i], form)
+                within = held if row + q < count else 0
+                write_row(y, row + q, start, within, thread, is_aligned, value, q * PER)
+
+    return bias_gelu_vectorised
+
+
+def unfused(THREADS: int, ROWS: int, element: str) -> Any:
+    """Make the twins of bias_gelu/unfused."""
+    from numba import cuda, float32
+
+    PER, ZERO = elements.lanes(element), float32(0)
+    HELD, KEPT = THREADS * PER, ROWS * PER
+    read_bias, (read_row, write_row) = tall(THREADS, ROWS, element)
+    starts_at_vectors = rows.starts_at_vectors(element)
+
+    def bias_gelu_unfused_add(x, bias, h):
+        value, added = cuda.local.array(KEPT, float32), cuda.local.array(PER, float32)
+        count, columns = x.shape
+        start, thread = cuda.blockIdx.x * HELD, cuda.threadIdx.x
+        held = columns - start if columns - start < HELD else HELD
+        is_aligned = starts_at_vectors(x, h, columns) and starts_at_vectors(bias, bias, 0)
+        read_bias(bias, start, held, thread, is_aligned, added)
+        for row in range(cuda.blockIdx.y * ROWS, count, cuda.gridDim.y * ROWS):
+            for q in range(ROWS):
+                within = held if row + q < count else 0
+                read_row(x, row + q, start, within, thread, is_aligned, ZERO, value, q * PER)
+            for q in range(ROWS):
+                for i in range(PER):
+                    value[q * PER + i] += added[i]
+                within = held if row + q < count else 0
+                write_row(h, row + q, start, within, thread, is_aligned, value, q * PER)
+
+    return bias_gelu_unfused_add, gelus.streaming(THREADS, element, "bias_gelu_unfused_gelu")
+
+
+def columns_by_rows(at: Sizes) -> tuple[int, ...]:
+    """Return the blocks across the columns, and those down the rows, which walk on beyond the limit of y."""
+    per = elements.lanes(ELEMENTS[at["ELEMENT"]])
+    return covering(at["columns"], at["threads"] * per), min(covering(at["rows"], at["ROWS"]), 65535)
+
+
+def tall_shape_for(sizes: Sizes, element: str) -> dict[str, int]:
+    """Return the launch shape for a row's length: no more threads than the row has vectors."""
+    vectors = covering(sizes["columns"], elements.lanes(element))
+    return {"THREADS": min(256, 32 * max(1, covering(vectors, 32))), "ROWS": 4}
+
+
+TALL = Geometry(block=("THREADS",), grid=columns_by_rows)
+EACH = Geometry(block=("THREADS",), grid=lambda at: (covering(at["rows"] * at["columns"], at["threads"]),))
+SHAPE = {"THREADS": 256, "ROWS": 4}
+TUNING = Tuning(SHAPE, tall_shape_for)
+ARGUMENTS = ("x", "bias", "y", "rows", "columns", "form")
+
+LADDER = (
+    Kernel(PROBLEM, "scalar", ARGUMENTS, EACH, scalar, rows.BLOCKED, elements=ELEMENTS),
+    Kernel(
+        PROBLEM,
+        "unfused",
+        ARGUMENTS,
+        TALL,
+        unfused,
+        SHAPE,
+        elements=ELEMENTS,
+        stages=(
+            Stage("add", ("x", "bias", "h", "rows", "columns"), TALL),
+            Stage("gelu", ("h", "y", "rows", "columns", "form"), rows.FLAT),
+        ),
+        temporaries=rows.BETWEEN,
+        tuning=TUNING,
+    ),
+    Kernel(PROBLEM, "vectorised", ARGUMENTS, TALL, vectorised, SHAPE, elements=ELEMENTS, tuning=TUNING),
+)

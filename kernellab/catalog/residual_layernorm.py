@@ -1,0 +1,165 @@
+"""Layernorm of a sum: in one kernel, and in two with the sum in memory between them."""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# ruff: noqa: N803, N806
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernellab.catalog import elements, layernorm, norms, rows
+from kernellab.kernel import Kernel, Stage
+from kernellab.problem import ELEMENTS, Array, Arrays, Case, Cost, Operand, Problem, Sizes
+
+
+def reference(x: Array, residual: Array, weight: Array, bias: Array, eps: float) -> dict[str, Array]:
+    """Return layernorm of each row of the sum in float64."""
+    with np.errstate(all="ignore"):
+        return {"y": norms.normalised(x.astype(np.float64) + residual.astype(np.float64), weight, bias, eps)}
+
+
+def magnitude(x: Array, residual: Array, weight: Array, bias: Array, eps: float) -> dict[str, Array]:
+    """Return the size of what is added, subtracted and added."""
+    wide, other = x.astype(np.float64), residual.astype(np.float64)
+    with np.errstate(all="ignore"):
+        total = wide + other
+        scale = norms.scale_of(total, eps) * np.abs(weight.astype(np.float64))
+        return {"y": norms.spread(total, weight, bias, eps) + (np.abs(wide) + np.abs(other)) * scale}
+
+
+def make_inputs(case: Case, rng: np.random.Generator) -> dict[str, Array]:
+    """Return ``x``, a residual of its size, a weight near 1 and a bias near 0 for each column."""
+    made = norms.inputs(case, rng)
+    shape = case.sizes["rows"], case.sizes["columns"]
+    return {**made, "residual": rng.standard_normal(shape, dtype=np.float32)}
+
+
+def cost(sizes: Sizes, arrays: Arrays) -> Cost:
+    """Return both arrays read and one written, weight and bias read once; nine operations an element."""
+    count, each = sizes["rows"] * sizes["columns"], rows.itemsize(arrays)
+    return Cost((2 * count + 2 * sizes["columns"]) * each, count * each, 9 * count)
+
+
+PROBLEM = Problem(
+    name="residual_layernorm",
+    summary="y[r] = layernorm(x[r] + residual[r]) * weight + bias",
+    operands=(
+        Operand("x", "element", ("rows", "columns")),
+        Operand("residual", "element", ("rows", "columns")),
+        Operand("weight", "element", ("columns",)),
+        Operand("bias", "element", ("columns",)),
+        Operand("y", "element", ("rows", "columns"), role="out"),
+    ),
+    make_inputs=make_inputs,
+    reference=reference,
+    magnitude=magnitude,
+    cost=cost,
+    cases=rows.cases(),
+    parameters=layernorm.PROBLEM.parameters,
+    roundings=4,
+)
+
+
+def registers(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -> Any:
+    """Make the twin of residual_layernorm/registers."""
+    from numba import cuda, float32
+
+    ITEMS = VECTORS * elements.lanes(element)
+    HELD, KEPT, ZERO = GROUP * ITEMS, ROWS * ITEMS, float32(0)
+    to_float, from_float = elements.conversions(element)
+    read_row, write_row = rows.row_access(element, GROUP, VECTORS)
+    add_row = rows.row_added(element, GROUP, VECTORS)
+    weigh_row, _ = norms.row_weighed(element, GROUP, VECTORS)
+    norm_of, beyond = norms.row_norm(element, GROUP, VECTORS, True), norms.beyond_of(element, True)
+    apply, fmaf, starts_at_vectors = norms.applied(), cuda.libdevice.fmaf, rows.starts_at_vectors(element)
+
+    def residual_layernorm_registers(x, residual, weight, bias, y, eps):
+        scratch = cuda.shared.array(32, float32)
+        pairs = cuda.shared.array((32, 2), float32, alignment=8)
+        value = cuda.local.array(KEPT, float32)
+        count, columns = x.shape
+        member, held = cuda.threadIdx.x % GROUP, columns if columns < HELD else HELD
+        row = (cuda.blockIdx.x * (THREADS // GROUP) + cuda.threadIdx.x // GROUP) * ROWS
+        is_aligned = starts_at_vectors(x, y, columns) and starts_at_vectors(weight, bias, 0)
+        is_aligned = is_aligned and starts_at_vectors(residual, residual, columns)
+
+        # Read what the registers hold, and add.
+        for q in range(ROWS):
+            within = held if row + q < count else 0
+            read_row(x, row + q, 0, within, member, is_aligned, ZERO, value, q * ITEMS)
+            add_row(residual, row + q, 0, within, member, is_aligned, value, q * ITEMS)
+
+        for q in range(ROWS):
+            r, base = row + q, q * ITEMS
+            within, end = (held, columns) if r < count else (0, 0)
+            norm = norm_of(x, residual, r, value, base, within, end, member, is_aligned, eps, scratch, pairs)
+
+            # Normalise, weigh, write.
+            for i in range(base, base + ITEMS):
+                value[i] = apply(value[i], norm)
+            weigh_row(weight, bias, 0, within, member, is_aligned, value, base)
+            write_row(y, r, 0, within, member, is_aligned, value, base)
+            for c in range(HELD + member, end, GROUP):
+                w, b = to_float(weight[c]), to_float(bias[c])
+                y[r, c] = from_float(fmaf(apply(beyond(x, residual, r, c), norm), w, b))
+
+    return residual_layernorm_registers
+
+
+def unfused(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -> Any:
+    """Make the twins of residual_layernorm/unfused: a sum, and that of layernorm/registers."""
+    from numba import cuda, float32
+
+    PER = elements.lanes(element)
+    HELD = THREADS * PER
+    read_flat, write_flat = rows.flat_access(element, THREADS)
+    starts_at_vectors = rows.starts_at_vectors(element)
+
+    def residual_layernorm_unfused_add(x, residual, h):
+        value, other = cuda.local.array(PER, float32), cuda.local.array(PER, float32)
+        start, thread = cuda.blockIdx.x * HELD, cuda.threadIdx.x
+        held = x.size - start if x.size - start < HELD else HELD
+        is_aligned = starts_at_vectors(x, h, held) and starts_at_vectors(residual, residual, 0)
+        read_flat(x, start, held, thread, is_aligned, value)
+        read_flat(residual, start, held, thread, is_aligned, other)
+        for i in range(PER):
+            value[i] += other[i]
+        write_flat(h, start, held, thread, is_aligned, value)
+
+    norm = layernorm.registers(THREADS, GROUP, VECTORS, ROWS, element)
+    return residual_layernorm_unfused_add, rows.renamed(norm, "residual_layernorm_unfused_norm")
+
+
+ARGUMENTS = ("x", "residual", "weight", "bias", "y", "rows", "columns", "eps")
+
+LADDER = (
+    Kernel(
+        PROBLEM,
+        "unfused",
+        ARGUMENTS,
+        rows.GROUPS,
+        unfused,
+        rows.SHAPE,
+        constraint=rows.group_shape,
+        elements=ELEMENTS,
+        stages=(
+            Stage("add", ("x", "residual", "h", "rows", "columns"), rows.FLAT),
+            Stage("norm", ("h", "weight", "bias", "y", "rows", "columns", "eps"), rows.GROUPS),
+        ),
+        temporaries=rows.BETWEEN,
+        tuning=rows.TUNING,
+    ),
+    Kernel(
+        PROBLEM,
+        "registers",
+        ARGUMENTS,
+        rows.GROUPS,
+        registers,
+        rows.SHAPE,
+        constraint=rows.group_shape,
+        elements=ELEMENTS,
+        tuning=rows.TUNING,
+    ),
+)
