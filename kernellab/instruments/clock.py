@@ -215,8 +215,8 @@ def time_calls(
                 )
             continue
         round_number += queue
-        for name, first, second in marks:
-            samples[name].append(stopwatch.seconds(first, second) / repeats)
+        for name, begin, end in marks:
+            samples[name].append(stopwatch.seconds(begin, end) / repeats)
         clock = stopwatch.clock_hz()
         if clock is not None:
             clocks.append(clock)

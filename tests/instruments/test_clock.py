@@ -12,6 +12,13 @@ from kernellab.errors import SpecError, UnavailableError
 from kernellab.instruments.clock import Rule, Timing, is_settled, is_slower, median_interval, time_calls
 
 
+class FakeEvent:
+    """As opaque as CUDA's: nothing can be done with it but ask a stopwatch."""
+
+    def __init__(self) -> None:
+        self.time = math.nan
+
+
 class FakeDevice:
     """Work is queued and lasts on a simulated timeline; the host advances only a little."""
 
@@ -39,18 +46,18 @@ class FakeDevice:
         self.log.append("open")
         return self.gate_holds
 
-    def mark(self) -> dict[str, float]:
-        event: dict[str, float] = {}
+    def mark(self) -> FakeEvent:
+        event = FakeEvent()
         self.queue.append(("event", event))
         return event
 
-    def seconds(self, start: dict[str, float], stop: dict[str, float]) -> float:
-        return stop["time"] - start["time"]
+    def seconds(self, start: FakeEvent, stop: FakeEvent) -> float:
+        return stop.time - start.time
 
     def wait(self) -> None:
         for kind, what in self.queue:
             if kind == "event":
-                what["time"] = self.device
+                what.time = self.device
             elif kind == "evict":
                 self.is_warm.clear()
                 self.device += 1e-4
@@ -149,6 +156,23 @@ def test_what_must_be_zeroed_is_queued_before_each_sample() -> None:
         rule=Rule(minimum=6, queue=6, maximum=6),
     )
     assert order == ["zero", "work"] * 7
+
+
+def test_every_round_is_prepared_alike_not_only_the_first() -> None:
+    device = FakeDevice()
+    lengths = iter([1e-3, 2e-3] * 1000)  # never settles
+    order: list[str] = []
+
+    def work() -> None:
+        order.append("work")
+        device.launch(next(lengths))
+
+    rule = Rule(minimum=6, queue=6, maximum=30)
+    timing = time_calls(
+        device, {"k": [work]}, mode="hot", before={"k": lambda: order.append("zero")}, rule=rule
+    )["k"]
+    assert len(timing.samples) == 30
+    assert order == ["zero", "work"] * 31
 
 
 def test_an_unknown_mode_is_refused() -> None:
