@@ -116,7 +116,7 @@ class CudaBenchmark:
         self._note = note
         self._job: Job | None = None
         self._traces: tuple[Trace, ...] = ()
-        self._is_used = False
+        self._is_used = self._is_told = False
 
     @property
     def stats(self) -> Any:
@@ -256,7 +256,7 @@ class CudaBenchmark:
             kept = replace(timing, samples=timing.samples[warmup_rounds:])
             self._tell(kept, None, _name(target), self.nbytes, self.flops)
         else:
-            leave_out(self.benchmark)
+            self._leave_out()
         return result
 
     # -- inside
@@ -287,7 +287,7 @@ class CudaBenchmark:
         result = work.run()
         stopwatch.wait()
         self.calls = work.runs
-        leave_out(self.benchmark)
+        self._leave_out()
         return result
 
     def _kernel(self, kernel: str | Kernel, arrays: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -316,7 +316,7 @@ class CudaBenchmark:
         if self.device.name == "emulator":
             self._count_only(run)
         elif not self.is_enabled:
-            leave_out(self.benchmark)
+            self._leave_out()
         else:
             work = workload.PlanWorkload(self.device, program, plan, answer=run)  # type: ignore[arg-type]
             self._time(work, self.device.stopwatch())  # type: ignore[attr-defined]
@@ -340,7 +340,7 @@ class CudaBenchmark:
         self._traces = run.traces
         totals = dict(counts.totals(run.traces)) if run.traces else {}
         self.extra_info |= {"mode": "counted only", "counts": plain(totals)}
-        leave_out(self.benchmark)
+        self._leave_out()
         self._note(summary(totals))
 
     def _tell(self, timing: Timing, copy: Timing | None, name: str, nbytes: int, flops: int) -> None:
@@ -360,16 +360,21 @@ class CudaBenchmark:
             self.extra_info |= {"nbytes": nbytes, "bytes_per_second": nbytes / seconds}
             if copy is not None:
                 self.extra_info["fraction_of_copy"] = copy.seconds / seconds
+        self._is_told = True
         self._clock.load(timing.samples)
         self.benchmark.pedantic(self._clock.advance, rounds=len(timing.samples), iterations=1)
+
+    def _leave_out(self) -> None:
+        self._is_told = True
+        leave_out(self.benchmark)
 
     def finish(self) -> None:
         """Turn what stands in extra_info into plain values: no NaN, no infinity, no NumPy scalar.
 
         A test that failed before it had samples has used the fixture, and pytest-benchmark is told so.
         """
-        if self._is_used and self.benchmark.stats is None and self.is_enabled:
-            leave_out(self.benchmark)
+        if self._is_used and not self._is_told:
+            self._leave_out()
         for key, value in list(self.extra_info.items()):
             self.extra_info[key] = plain(_python(value))
 

@@ -425,6 +425,12 @@ def test_more_bytes_than_memory_gives_are_an_error(project: pytest.Pytester) -> 
     result.stdout.fnmatch_lines(["*are more than 1.05 times what a copy gives*"])
 
 
+@pytest.mark.parametrize("options", [(), ("--benchmark-disable",)])
+def test_a_failure_is_one_failure(project: pytest.Pytester, options: tuple[str, ...]) -> None:
+    with_gpu(project).makepyfile("def test_it(cuda_benchmark):\n    cuda_benchmark(lambda: 1 / 0)\n")
+    run(project, *options, "-W", "error").assert_outcomes(failed=1)
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [

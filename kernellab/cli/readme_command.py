@@ -19,6 +19,8 @@ def render_readme(readme: Path, folder: Path) -> None:
         text = readme.read_text(encoding="utf-8")
     except OSError as error:
         raise SpecError(f"readme: {readme} cannot be read ({error.strerror}); give another file") from error
+    for marker in ("picture", "results"):  # refused before anything runs
+        replace_between(text, marker, "")
     text = replace_between(text, "picture", picture())
     text = replace_between(text, "results", section(load_folder(folder)))
     write(readme, text)

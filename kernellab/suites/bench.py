@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from kernellab.errors import SpecError
 from kernellab.instruments.clock import Rule, Stopwatch, Timing
 from kernellab.kernel import LANGUAGES, Kernel, Language
 from kernellab.measurement import environment, judge
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from kernellab.devices.gpu import GpuDevice
 
 Row = Mapping[str, Any]
+Item = TypeVar("Item")
 RULE = Rule(budget=0.4, maximum=120)
 TIMED = (
     Shown("gigabytes_per_second", "GB/s", digits=0),
@@ -40,14 +43,17 @@ class Bench:
     nbytes : int
         Traffic that timed kernels are scaled up to.
     rule : Rule
+    budget : float
+        Seconds of host time after which a suite leaves out what is still to come, and says so.
     progress : callable
         ``progress(what)``.
     """
 
     device: GpuDevice
     stopwatch: Stopwatch
-    nbytes: int = 2**28
+    nbytes: int = 2**27
     rule: Rule = RULE
+    budget: float = 90.0
     progress: Callable[[str], object] = lambda what: None
     _inputs: dict[tuple[str, str], Any] = field(default_factory=dict)
 
@@ -67,6 +73,20 @@ class Bench:
         parameters: dict[str, Any] = {key: v for key, v in case.parameters.items() if key in taken}
         return bind(kernel, inputs, limits=self.device.limits, **parameters)
 
+    def enlarged(self, kernel: Kernel) -> Plan:
+        """Bind a kernel to its problem's first case, enlarged; along the first size only where limits ask it.
+
+        Raises
+        ------
+        SpecError
+            If it can be bound to neither.
+        """
+        try:
+            return self.plan(kernel, scaled(kernel.problem, self.nbytes))
+        except SpecError:
+            first = next(iter(kernel.problem.cases[0].sizes))
+            return self.plan(kernel, scaled(kernel.problem, self.nbytes, only=first))
+
     def workload(self, plan: Plan, language: Language, name: str = "") -> PlanWorkload:
         """Build a plan, run it once between guard bands, verify that, and make it ready to be timed."""
         program = self.device.build(plan.kernel, language)
@@ -78,6 +98,17 @@ class Bench:
         """Forget inputs, and give back the device memory that nothing uses."""
         self._inputs.clear()
         self.device.memory.free_pools()
+
+    def within_budget(self, items: Sequence[Item], notes: list[str]) -> Iterator[Item]:
+        """Yield items until the budget is spent; then note how many were left out."""
+        started = time.monotonic()
+        for i, item in enumerate(items):
+            if time.monotonic() - started > self.budget:
+                notes.append(
+                    f"left out: the last {len(items) - i} of {len(items)}, the {self.budget:g} s were over"
+                )
+                return
+            yield item
 
     def copy(self, nbytes: int, name: str = COPY) -> Workload:
         """Return the driver's own copy, that moves `nbytes` in all."""
@@ -110,8 +141,8 @@ def right_kernels(kernels: Iterable[Kernel]) -> tuple[Kernel, ...]:
     return tuple(kernel for kernel in kernels if not kernel.fault)
 
 
-def scaled(problem: Problem, nbytes: int, case: Case | None = None) -> Case:
-    """Return a case enlarged until a kernel moves about so many bytes: its largest sizes are doubled.
+def scaled(problem: Problem, nbytes: int, case: Case | None = None, only: str = "") -> Case:
+    """Return a case enlarged until a kernel moves so many bytes: its largest sizes, or one only, are doubled.
 
     Examples
     --------
@@ -128,7 +159,7 @@ def scaled(problem: Problem, nbytes: int, case: Case | None = None) -> Case:
     given = problem.inputs(small)
     now = bind(kernel, {item.name: given[item.name] for item in kernel.inputs}).cost().nbytes
     most = max(small.sizes.values())
-    grown = [name for name, size in small.sizes.items() if 4 * size > most]
+    grown = [only] if only else [name for name, size in small.sizes.items() if 4 * size > most]
     doublings = max(0, math.ceil(math.log2(nbytes / now) / len(grown)))
     sizes = {name: size * 2**doublings if name in grown else size for name, size in small.sizes.items()}
     return Case(f"{small.name}, enlarged", sizes, small.parameters, small.contents)

@@ -17,8 +17,9 @@ COLUMNS = (Shown("kernel", "kernel"), Shown("threads", "threads a block", digits
 def run(bench: Bench) -> Results:
     """Time each such kernel with every block size, interleaved."""
     rows = []
+    notes: list[str] = []
     chosen = tuple(free_kernels())
-    for kernel in chosen:
+    for kernel in bench.within_budget(chosen, notes):
         bench.progress(f"{kernel.id}: block sizes")
         case = scaled(kernel.problem, bench.nbytes)
         plans = {
@@ -44,8 +45,9 @@ def run(bench: Bench) -> Results:
         columns=COLUMNS,
         notes=(
             "cold L2, median, CUDA C; the sizes of a kernel interleaved with cudaMemcpy of as many bytes",
+            *notes,
         ),
-        lines=tuple(lines),
+        lines=(*lines, *notes),
     )
 
 
@@ -55,5 +57,6 @@ def free_kernels() -> Iterator[Kernel]:
         block, geometry = kernel.geometry.block, kernel.geometry
         is_free = len(block) == 1 and isinstance(block[0], int)
         has_shared = geometry.static_shared is not None or geometry.dynamic_shared is not None
-        if is_free and not has_shared and not kernel.parameters and len(kernel.inputs) == 1:
+        takes_one = len(kernel.inputs) == 1 and not kernel.parameters and not kernel.stages
+        if is_free and takes_one and not has_shared:
             yield kernel

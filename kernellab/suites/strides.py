@@ -27,7 +27,8 @@ def run(bench: Bench) -> Results:
         for point in load("coalescing").points
         if not point.kernel.fault and point.arrays is None
     )  # fmt: skip
-    rows = [row for point in points for row in _time(bench, point)]
+    notes: list[str] = []
+    rows = [row for point in bench.within_budget(points, notes) for row in _time(bench, point)]
     lines = tuple(
         f"{row['point']}: {row['sectors_per_request_load']:.4g} sectors, {row['fraction_of_copy']:.3f}"
         for row in rows
@@ -42,6 +43,7 @@ def run(bench: Bench) -> Results:
         notes=(
             "sectors: the experiment's own size on the emulator; time: enlarged, cold L2, median, languages "
             "interleaved with cudaMemcpy of as many bytes",
+            *notes,
         ),
         lines=tuple("  |  ".join(lines[i : i + 2]) for i in range(0, len(lines), 2)),
     )
@@ -49,7 +51,7 @@ def run(bench: Bench) -> Results:
 
 def _time(bench: Bench, point: Point) -> list[dict[str, Any]]:
     bench.progress(f"{point.kernel.id}: {point.label}")
-    case = replace(point.case, sizes=scaled(point.kernel.problem, bench.nbytes // 2).sizes)
+    case = replace(point.case, sizes=scaled(point.kernel.problem, bench.nbytes).sizes)
     plan = bench.plan(point.kernel, case)
     languages = languages_of(point.kernel)
     works = [bench.workload(plan, language, language) for language in languages]

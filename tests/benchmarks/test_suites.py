@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -34,12 +36,19 @@ def bench(jitter: tuple[float, ...] = (0.0, 0.001, -0.001), **options: object) -
 SMALL = {"copy": {"n": 4096}, "transpose": {"rows": 64, "columns": 64}, "relu": {"n": 4096}}
 
 
-def test_ladder_times_every_right_kernel_in_every_language(tmp_path: Path) -> None:
+def some_kernels() -> tuple:
+    return tuple(each for name in ("copy", "transpose", "relu") for each in catalog.ladder(name))
+
+
+def test_ladder_times_every_right_kernel_in_every_language(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ladder, "catalog", SimpleNamespace(kernels=some_kernels))
     found = ladder.run(bench())
     timed = {(row["kernel"], row["language"]) for row in found.rows if "samples" in row}
     assert timed == {
         (kernel.id, language)
-        for kernel in right_kernels(catalog.kernels())
+        for kernel in right_kernels(some_kernels())
         for language in ("cuda-c", "numba")
         if language == "cuda-c" or kernel.has_twin
     }
@@ -50,7 +59,28 @@ def test_ladder_times_every_right_kernel_in_every_language(tmp_path: Path) -> No
     assert copied["nbytes"] == 2**19
     again = load(save(found, tmp_path))
     assert again.to_dict() == json.loads(json.dumps(found.to_dict()))
-    assert len(found.lines) == len(catalog.PROBLEMS)
+    assert [line.partition(":")[0] for line in found.lines] == ["copy", "transpose", "relu"]
+
+
+def test_every_right_kernel_can_be_enlarged() -> None:
+    where = bench()
+    for kernel in right_kernels(catalog.kernels()):
+        assert where.enlarged(kernel).steps, kernel.id
+
+
+def test_what_takes_too_long_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ladder, "catalog", SimpleNamespace(kernels=lambda: catalog.ladder("relu")))
+    found = ladder.run(replace(bench(), budget=-1.0))
+    assert found.rows == ()
+    assert found.lines == ("left out: the last 2 of 2, the -1 s were over",)
+
+
+def test_a_kernel_over_a_limit_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = catalog.kernel("transpose/vectorised")
+    broken = replace(kernel, constants={"TILE": 33})
+    monkeypatch.setattr(ladder, "catalog", SimpleNamespace(kernels=lambda: (broken,)))
+    (line,) = ladder.run(bench()).lines
+    assert line.startswith("left out: transpose/vectorised: TILE is 33")
 
 
 def test_stale_sources_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +128,8 @@ def test_each_bar_of_peers_can_be_missed(row: str, factor: float, missed: str) -
     assert [text for text, is_reached in bars.items() if not is_reached and missed in text]
 
 
-def test_blocks_sweep_every_size() -> None:
+def test_blocks_sweep_every_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "catalog", SimpleNamespace(kernels=some_kernels))
     found = blocks.run(bench())
     kernels = {row["kernel"] for row in found.rows}
     assert {"copy/scalar", "copy/float4"} <= kernels
@@ -106,6 +137,18 @@ def test_blocks_sweep_every_size() -> None:
     for name in kernels:
         ran = [row["block"][0] for row in found.rows if row["kernel"] == name]
         assert tuple(ran) == blocks.THREADS
+
+
+def test_free_blocks_are_free() -> None:
+    from kernellab.devices import device
+    from kernellab.measurement import measure
+
+    for kernel in blocks.free_kernels():
+        for threads in blocks.THREADS:
+            changed = replace(kernel, geometry=replace(kernel.geometry, block=(threads,)))
+            record = measure(changed, device=device("emulator"))
+            assert record.is_right, (kernel.id, threads)
+            assert record.block == (threads, 1, 1)
 
 
 def test_strides_show_counts_beside_times() -> None:
