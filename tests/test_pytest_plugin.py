@@ -13,7 +13,13 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("pytest_benchmark")
-for module in ("timing_fakes", "numba.cuda", "cuda.bindings.nvrtc", "kernellab.compile.numba_kernels"):
+for module in (
+    "timing_fakes",
+    "fakes",
+    "numba.cuda",
+    "cuda.bindings.nvrtc",
+    "kernellab.compile.numba_kernels",
+):
     importlib.import_module(module)  # what is imported inside a pytester run is unloaded after it
 pytest_plugins = ["pytester"]
 
@@ -423,6 +429,44 @@ def test_more_bytes_than_memory_gives_are_an_error(project: pytest.Pytester) -> 
     result = run(project)
     result.assert_outcomes(failed=1, passed=1)
     result.stdout.fnmatch_lines(["*are more than 1.05 times what a copy gives*"])
+
+
+def test_the_gpu_s_own_device_on_a_fake_cupy(project: pytest.Pytester) -> None:
+    project.makeconftest("""
+        import pytest
+        from fakes import make_gpu
+
+        WORLD, GPU = make_gpu(pytest.MonkeyPatch())
+        WORLD.seconds = {"transpose_padded": 2e-5}
+
+        @pytest.fixture(scope="session")
+        def cuda_device():
+            return GPU
+    """)
+    project.makepyfile("""
+        import numpy as np
+        from conftest import GPU, WORLD
+
+        def test_kernel(cuda_benchmark):
+            x = np.arange(64 * 64, dtype="float32").reshape(64, 64)
+            assert (cuda_benchmark("transpose/padded", x) == x.T).all()
+            assert cuda_benchmark.stats.stats.median == cuda_benchmark.timing.seconds > 0
+            assert cuda_benchmark.extra_info["fraction_of_copy"] > 0
+            assert cuda_benchmark.extra_info["device"] == "Fake H200"
+
+        def test_cupy_in_and_hot(cuda_benchmark):
+            cuda_benchmark.mode = "hot"
+            x = WORLD.cupy.array(np.arange(64, dtype="float32"))
+            cuda_benchmark("copy/float4", x)
+            assert cuda_benchmark.trace.totals["global_load_requests"] == 1
+
+        def test_spoiled(cuda_benchmark):
+            WORLD.kernels["copy_scalar"] = lambda x, y, n: None
+            cuda_benchmark("copy/scalar", np.arange(64, dtype="float32"))
+    """)
+    result = run(project)
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(["*MismatchError*copy/scalar*nothing wrote there*"])
 
 
 @pytest.mark.parametrize("options", [(), ("--benchmark-disable",)])
