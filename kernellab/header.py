@@ -128,7 +128,7 @@ def measured(count: Count, lines: Iterable[Any]) -> float:
         units = sum(line.sectors for line in chosen)
     if not requests:
         return float("nan")
-    return requests if count.unit == "requests" else units / requests
+    return float(requests if count.unit == "requests" else units / requests)
 
 
 def agrees(count: Count, value: float) -> bool:
@@ -140,6 +140,10 @@ def _accesses(text: str, count: Count) -> bool:
     code = text.partition("//")[0]
     target, equals, source = re.sub(r"[<>=!]=", "  ", code).partition("=")
     array = re.compile(rf"\b{count.array}\b")
+    if ("atomic" in code) != (count.operation == "atomic"):
+        return False
+    if count.operation == "atomic":
+        return bool(array.search(code))
     if count.operation == "load":
         return bool(array.search(source if equals else code))
     return bool(equals and array.search(target))
