@@ -115,7 +115,7 @@ class FakeArray:
 
     def set(self, array):
         assert isinstance(array, np.ndarray)
-        self.host[...] = array
+        self.world.send(array, self)
 
     def get(self):
         self.world.synchronize()
@@ -201,6 +201,7 @@ class Event:
         world.events.append(self)
 
     def record(self, stream):
+        self.seconds = self.world.device_seconds
         self.is_done = self.world.is_idle and not self.world.pending
 
     @property
@@ -246,12 +247,50 @@ class Function:
             raise FakeDriverError("CUDA_ERROR_INVALID_VALUE: invalid argument")
         world.log.append(("launch", self.entry, world.stream.ptr))
         world.host_seconds += 5e-6
-        world.device_seconds += world.seconds.get(self.entry, 1e-4)
+        world.device_seconds += world.seconds.get(self.entry, 1e-4) * next(world.noise, 1.0)
         values = [item.host if isinstance(item, FakeArray) else item for item in arguments]
         try:
             world.kernels[self.kernel](*values)
         except FaultError:
             world.pending = "cudaErrorIllegalAddress: an illegal memory access was encountered"
+
+
+class ClockFunction:
+    """One of the clock's own kernels, which CuPy compiles from text."""
+
+    def __init__(self, world, entry):
+        self.world, self.entry = world, entry
+
+    def __call__(self, grid, block, arguments, shared_mem=0):
+        world = self.world
+        world.log.append(("launch", self.entry, world.stream.ptr))
+        if self.entry == "kernellab_gate":
+            flag, opened_alone, _ = arguments
+            world.gate = [
+                np.ctypeslib.as_array((ctypes.c_int32 * 1).from_address(int(each)))
+                for each in (flag, opened_alone)
+            ]
+        elif self.entry == "kernellab_spin":
+            world.device_seconds += float(arguments[0]) * 1e-9 * next(world.noise, 1.0)
+        elif self.entry == "kernellab_evict":
+            world.device_seconds += 3e-5
+        else:
+            world.device_seconds += 1e-6
+
+
+class PinnedMemory(bytearray):
+    """cupy.cuda.alloc_pinned_memory: bytes of the host that CuPy reads and writes when the stream comes."""
+
+    @property
+    def ptr(self):
+        return np.frombuffer(self, np.uint8).ctypes.data
+
+
+class Mark:
+    """As opaque as CUDA's events: nothing can be done with it but ask a stopwatch."""
+
+    def __init__(self, seconds):
+        self.when = seconds
 
 
 class World:
@@ -267,6 +306,8 @@ class World:
         self.host_seconds = self.device_seconds = 0.0
         self.memory, self.used, self.frees = 2**40, 0, 0
         self.is_gated = self.has_opened = False
+        self.noise, self.gate = iter(()), None
+        self.pinned, self.queued = [], []
         self.null = Stream(self, 0)
         FakeArray.world = self
         self.cupy = self._module()
@@ -286,6 +327,12 @@ class World:
     def synchronize(self):
         if self.is_gated:
             self.has_opened = True
+        if self.gate is not None and not self.gate[0][0]:  # its time is up
+            self.gate[1][0] = 1
+            self.gate = None
+        for work in self.queued:
+            work()
+        self.queued.clear()
         self.surface()
         self.raise_sticky()
         self.host_seconds = max(self.host_seconds, self.device_seconds)
@@ -300,8 +347,28 @@ class World:
     def array(self, host):
         host = np.asarray(host)
         made = FakeArray(host.shape, host.dtype)
-        made.host[...] = host
+        self.send(host, made)
         return made
+
+    def send(self, host, target):
+        """Copy to the device; page-locked memory is read later."""
+        if not self.is_pinned(host.ctypes.data):
+            target.host[...] = host
+            return
+        self.queued.append(lambda: target.host.__setitem__(..., host))
+
+    def is_pinned(self, pointer):
+        return any(0 <= pointer - each.ptr < len(each) for each in self.pinned)
+
+    def pin(self, nbytes):
+        self.pinned.append(PinnedMemory(nbytes))
+        return self.pinned[-1]
+
+    def _malloc(self, nbytes):
+        self.log.append(("cudaMalloc", nbytes))
+        if self.used + nbytes > self.memory:
+            raise FakeRuntimeError("cudaErrorMemoryAllocation: out of memory")
+        return types.SimpleNamespace(base=np.empty(nbytes, np.uint8), device_id=self.number)
 
     def _full(self, shape, value, dtype):
         made = FakeArray(shape, dtype)
@@ -352,7 +419,9 @@ class World:
         self.host_seconds += 2e-6
         self.device_seconds += self.seconds.get("memcpy", 1e-4)
 
-    def _load(self, path):
+    def _load(self, path=None, code=None):
+        if code is not None:
+            return types.SimpleNamespace(get_function=lambda entry: ClockFunction(self, entry))
         with open(path, "rb") as file:
             self.log.append(("load", self.number, len(file.read())))
         return types.SimpleNamespace(get_function=lambda entry: Function(self, entry))
@@ -380,6 +449,7 @@ class World:
             streamWaitEvent=self._wait,
             memcpyAsync=self._memcpy,
             memcpyDeviceToDevice=3,
+            deviceGetPCIBusId=lambda number: "ffff:00:00.0",
         )
         cuda = types.SimpleNamespace(
             runtime=runtime,
@@ -392,6 +462,10 @@ class World:
             Event=lambda disable_timing=False: Event(self),
             Stream=lambda non_blocking=False: Stream(self, 4096),
             UnownedMemory=Unowned,
+            Memory=self._malloc,
+            alloc_pinned_memory=self.pin,
+            pinned_memory=types.SimpleNamespace(is_memory_pinned=self.is_pinned),
+            get_elapsed_time=lambda start, stop: (stop.seconds - start.seconds) * 1e3,
             MemoryPointer=lambda memory, offset: Pointer(memory.base, offset, memory.device_id),
             get_current_stream=lambda: self.stream,
         )
@@ -430,10 +504,10 @@ class Stopwatch:
         return not self.world.has_opened
 
     def mark(self):
-        return self.world.device_seconds
+        return Mark(self.world.device_seconds)
 
     def seconds(self, start, stop):
-        return stop - start
+        return stop.when - start.when
 
     def wait(self):
         self.world.synchronize()

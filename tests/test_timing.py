@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 
@@ -11,7 +12,7 @@ from fakes import FakeArray, make_gpu
 
 import kernellab as kl
 from kernellab import buffers, catalog, timing
-from kernellab.instruments.clock import Timing
+from kernellab.instruments.clock import Rule, Timing
 from kernellab.plan import bind
 
 L2 = 60 * 2**20
@@ -56,6 +57,22 @@ def test_each_mode_is_labelled(world, device, mode):
     assert not any(math.isnan(value) for value in (*kept.quartiles, *kept.interval))
     assert record.value("sm_clock") == 1.98e9
     assert record.value("throttled") == 0
+
+
+@pytest.mark.parametrize("mode", ["cold", "hot", "graph"])
+def test_times_that_vary_take_several_rounds(world, device, mode):
+    world.seconds["masked_rows_compact"] = 2e-4
+
+    def compact(x, weights, active, y, *sizes):
+        y[active] = weights @ x[:, active]
+
+    world.kernels["masked_rows_compact"] = compact
+    world.noise = itertools.cycle((1.0, 1.1, 0.9, 1.2, 0.8))
+    # An output is zeroed before each sample.
+    record = measure("masked_rows/compact", case="random mask", mode=mode)
+    assert record.is_right
+    assert record.value(f"seconds_{mode}") == pytest.approx(2e-4, rel=0.05)
+    assert len(record.timings[0].samples) > 2 * Rule().queue
 
 
 def test_raw_samples_survive_strict_json(device):

@@ -40,7 +40,11 @@ class Memory:
         """Return an array in device memory: the same one if it is there already and `copy` is false."""
         if isinstance(array, self.cupy.ndarray):
             return self.allocate(array.copy) if copy else array
-        return self.allocate(lambda: self.cupy.array(carried(np.asarray(array, order="C"))))
+        host = carried(np.asarray(array, order="C"))
+        # CuPy reads page-locked memory when the stream gets there, by when the caller may have written to it.
+        if host.size and self.cupy.cuda.pinned_memory.is_memory_pinned(host.ctypes.data):
+            host = host.copy()
+        return self.allocate(lambda: self.cupy.array(host))
 
     def empty(self, spec: ArraySpec) -> Any:
         """Return unset device memory."""

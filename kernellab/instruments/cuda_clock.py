@@ -108,9 +108,24 @@ class CudaStopwatch:
     def evict(self) -> None:
         """Read a buffer of twice the L2."""
         if self._evictor is None:
-            self._evictor = self.cupy.zeros(2 * self.l2_bytes // 16 * 4, np.uint32)
+            self._evictor = self._unpooled(2 * self.l2_bytes // 16 * 16)
         count = np.int64(self._evictor.size // 4)
         self._evict((4 * self.processors,), (512,), (self._evictor, count, self._never))
+
+    def _unpooled(self, nbytes: int) -> Any:
+        """Return memory of its own: a piece of a chunk of CuPy's pool would keep the whole chunk from others.
+
+        What has this size stays as long as the clock, and freeing the pools gives chunks back only whole.
+        """
+        cuda = self.cupy.cuda
+        try:
+            memory = cuda.Memory(nbytes)
+        except cuda.runtime.CUDARuntimeError:
+            self.cupy.get_default_memory_pool().free_all_blocks()
+            memory = cuda.Memory(nbytes)
+        array = self.cupy.ndarray(nbytes // 4, np.uint32, memptr=cuda.MemoryPointer(memory, 0))
+        array.fill(0)
+        return array
 
     def prepare(self) -> None:
         """Load the clock's own kernels, so that none is loaded behind a closed gate; find the events' cost.

@@ -196,6 +196,16 @@ def test_numpy_in_numpy_out(device):
     assert np.array_equal(y, x.T)
 
 
+def test_a_pinned_buffer_overwritten_after_the_call(world, device):
+    memory = world.cupy.cuda.alloc_pinned_memory(64)
+    host = np.frombuffer(memory, np.float32)
+    host[:] = 1
+    moved = device.on_device(host)
+    host[:] = 2
+    assert (moved.get() == 1).all()
+    assert ("synchronize", 0) not in world.log
+
+
 def test_every_function_takes_device_arrays(world, device):
     x = world.array(floats(6, 4))
     for answer, expected in (
