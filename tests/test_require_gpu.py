@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 import kernellab as kl
+from kernellab.devices import gpu  # loaded now: a run of pytest in this process forgets what it loads
 
 pytest_plugins = ["pytester"]
 HERE = Path(__file__).parent
@@ -25,7 +26,7 @@ def outcomes(pytester, monkeypatch):
             runtime = SimpleNamespace(getDeviceCount=lambda: present)
             return SimpleNamespace(cuda=SimpleNamespace(runtime=runtime))
 
-        monkeypatch.setattr("kernellab.devices.gpu.import_cupy", import_cupy)
+        monkeypatch.setattr(gpu, "import_cupy", import_cupy)
         pytester.makepyfile(
             f"import pytest\n\n@pytest.mark.gpu(count={needed})\ndef test_it():\n    assert True\n"
         )
