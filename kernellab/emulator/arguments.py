@@ -112,9 +112,7 @@ class _Pointers:
         root, is_writable = _bytes_of(array, span, self.arrays)
         shape = "x".join(map(str, array.shape)) or "scalar"
         label = f"{name} ({array.dtype}, {shape})" if name else f"an array ({array.dtype}, {shape})"
-        return self.memory.allocate(
-            label, root, offset=_offset(array, span[0]), is_writable=is_writable
-        ).base
+        return self.memory.allocate(label, root, offset=_offset(array, span[0]), is_writable=is_writable).base
 
 
 def _offset(array: Array, start: int) -> int:

@@ -118,6 +118,27 @@ class Barriers:
                 self._complain(waiter, int(mixed[0]), ~waiter.mask[mixed[0]])
             first[waiter.rows] = place
 
+    def look_past(self, frame: Frame, block: Block, lanes: Lanes) -> None:
+        """Complain about lanes that run on behind an aligned barrier at which the rest of their warp waits."""
+        code = frame.code
+        for barrier in self.found.values():
+            for waiter in barrier.waiters:
+                where = waiter.block
+                if waiter.frame is not frame or block.rank <= where.rank or code.only_returns(block):
+                    continue
+                if not code.terminators[where.index].is_aligned or not code.reaches(where, block):
+                    continue
+                rows, positions, others = np.intersect1d(
+                    waiter.rows, lanes.row_indexes(), assume_unique=True, return_indices=True
+                )
+                if rows.size:
+                    self._complain(waiter, int(positions[0]), lanes.full_mask()[others[0]])
+
+    @property
+    def has_waiters(self) -> bool:
+        """Whether any lanes wait."""
+        return any(barrier.waiters for barrier in self.found.values())
+
     def complain_of_absent(self) -> None:
         """Complain about aligned barriers at which only a part of a warp waits, now that nobody can go on."""
         live = self.scheduler.live

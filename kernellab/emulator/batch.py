@@ -242,7 +242,12 @@ class Batch:
             self.counts.add_access(key, (requests, *cost, lanes.count))
 
     def _cost(
-        self, space: str, operation: str, addresses: Int64, mask: npt.NDArray[np.bool_], width: int,
+        self,
+        space: str,
+        operation: str,
+        addresses: Int64,
+        mask: npt.NDArray[np.bool_],
+        width: int,
         number: int,
     ) -> tuple[int, int, int]:
         """Return sectors or wavefronts, lines or conflicts, and the ideal of the first."""

@@ -40,32 +40,10 @@ def _compact(lanes: Lanes, mask: Mask) -> Lanes:
     return Lanes.of(lanes.row_indexes()[some], mask[some], lanes.height)
 
 
-def diverge(
-    scheduler: Scheduler, frame: Frame, block: Block, stack: Join | None, lanes: Lanes,
-    parts: list[tuple[int, Lanes]],
-) -> Next | None:  # fmt: skip
-    """Send parts of a fragment to different blocks, to meet at the block's join."""
-    stack = meet(scheduler, frame, block.join, stack, lanes)
-    going = []
+def diverge(scheduler: Scheduler, frame: Frame, stack: Join | None, parts: list[tuple[int, Lanes]]) -> None:
+    """Send parts of a fragment to different blocks; they meet where they come to the same one."""
     for following, part in parts:
-        if stack is not None and stack.is_at(frame, following):
-            scheduler.arrive(stack, part.row_indexes(), part.full_mask())
-        else:
-            going.append((following, part))
-    for following, part in going[1:]:
-        scheduler.enqueue((frame, following, stack), part.row_indexes(), part.mask)
-    if not going:
-        return None
-    return going[0][0], stack, going[0][1]
-
-
-def meet(scheduler: Scheduler, frame: Frame, block: int, stack: Join | None, lanes: Lanes) -> Join | None:
-    """Return the join at which lanes that are about to split meet; the one around them at the exit."""
-    if block == EXIT or (stack is not None and stack.is_at(frame, block)):
-        return stack
-    join = scheduler.join(frame, block, stack)
-    join.expected[lanes.rows] |= lanes.full_mask()
-    return join
+        scheduler.go(frame, following, stack, part)
 
 
 class Branch:
@@ -92,9 +70,8 @@ class Branch:
         if rest is None:
             return block.successors[0], stack, lanes
         counts.divergent[self.number] += taken.row_count + rest.row_count - lanes.row_count
-        return diverge(
-            scheduler, frame, block, stack, lanes, [(block.successors[0], taken), (block.successors[1], rest)]
-        )
+        diverge(scheduler, frame, stack, [(block.successors[0], taken), (block.successors[1], rest)])
+        return None
 
 
 class IndexedBranch:
@@ -128,7 +105,8 @@ class IndexedBranch:
         counts.divergent[self.number] += int((ways > 1).sum())
         if len(parts) == 1:
             return parts[0][0], stack, lanes
-        return diverge(scheduler, frame, block, stack, lanes, parts)
+        diverge(scheduler, frame, stack, parts)
+        return None
 
 
 class Return:
@@ -194,9 +172,5 @@ class Guarded:
         if isinstance(inner, Return | Leave | Trap):
             inner(scheduler, frame, block, stack, on)
             return following, stack, off
-        stack = meet(scheduler, frame, block.join, stack, lanes)
-        if stack is not None and stack.is_at(frame, following):
-            scheduler.arrive(stack, off.row_indexes(), off.full_mask())
-        else:
-            scheduler.enqueue((frame, following, stack), off.row_indexes(), off.mask)
+        scheduler.go(frame, following, stack, off)
         return inner(scheduler, frame, block, stack, on)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from kernellab.emulator.flow import Block, basic_blocks
+from kernellab.emulator.flow import EXIT, Block, basic_blocks, family
 from kernellab.emulator.lanes import WARP, Lanes
 from kernellab.emulator.memory import SIGNED, UNSIGNED
 from kernellab.emulator.ptx import (
@@ -93,6 +93,8 @@ class Code:
     local_offsets : dict
         Local variables -> offset in the frame's local memory.
     local_bytes : int
+    may_wait : bool
+        It has instructions with which lanes wait for others: atomics, volatile and ordered loads, sleeping.
     """
 
     function: Function
@@ -107,6 +109,26 @@ class Code:
     local_offsets: dict[str, int] = field(default_factory=dict)
     local_bytes: int = 0
     terminators: list[Any] = field(default_factory=list)
+    may_wait: bool = False
+    reached: dict[int, set[int]] = field(default_factory=dict)
+
+    def reaches(self, first: Block, second: Block) -> bool:
+        """Say whether control can come from behind one block to another."""
+        found = self.reached.get(first.index)
+        if found is None:
+            found, todo = set(), list(first.successors)
+            while todo:
+                index = todo.pop()
+                if index != EXIT and index not in found:
+                    found.add(index)
+                    todo += self.blocks[index].successors
+            self.reached[first.index] = found
+        return second.index in found
+
+    def only_returns(self, block: Block) -> bool:
+        """Say whether a block does nothing but end its function."""
+        last = block.terminator
+        return block.start == block.stop and last is not None and family(last.opcode) in ("ret", "exit")
 
     def slot(self, kind: str, name: str, dtype: np.dtype[Any], part: int = 0, value: Any = None) -> int:
         """Return the index of a slot, made on first use."""
@@ -230,4 +252,8 @@ def new_code(function: Function, first: int, first_block: int) -> Code:
             code.local_offsets[variable.name] = start
             code.local_bytes = start + variable.nbytes
     code.local_bytes = -(-code.local_bytes // 16) * 16
+    code.may_wait = any(
+        {"atom", "nanosleep", "volatile", "acquire", "relaxed"} & set(instruction.opcode.split("."))
+        for instruction in function.body
+    )
     return code

@@ -1,4 +1,4 @@
-"""Control flow of one PTX function: basic blocks, and where a diverged warp reconverges."""
+"""Control flow of one PTX function: basic blocks, and the order in which a diverged warp runs them."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ class Block:
         The branch, return, call, barrier or warp-wide instruction that ends the block; None falls through.
     successors : tuple of int
         Block indexes; for a branch the target comes first, then the fall-through.
-    join : int
-        Index of the immediate post-dominator, ``EXIT`` when there is none: where diverged lanes meet again.
+    rank : int
+        Place in an order in which every block comes behind those that lead to it, and all of a loop before
+        what follows it. Of a diverged warp the lanes at the lowest rank run first, so that the others
+        find them at the next block that both reach: as early as ptxas' convergence barriers let them.
     """
 
     index: int
@@ -38,7 +40,7 @@ class Block:
     stop: int
     terminator: Instruction | None
     successors: tuple[int, ...]
-    join: int
+    rank: int
 
 
 def family(opcode: str) -> str:
@@ -103,75 +105,70 @@ def basic_blocks(function: Function) -> tuple[Block, ...]:
         if last.guard is not None or name in _PAUSES:
             successors.append(following)
         cuts.append((start, stop - 1, last, tuple(successors)))
-    joins = _post_dominators([cut[3] for cut in cuts])
-    if function.is_entry:  # lanes that only have to leave wait for nobody
-        ends = {i for i, cut in enumerate(cuts) if cut[0] == cut[1] and _is_end(cut[2])}
-        joins = [EXIT if join in ends else join for join in joins]
-    return tuple(Block(i, *cut, joins[i]) for i, cut in enumerate(cuts))
+    ranks = _ranks([cut[3] for cut in cuts])
+    return tuple(Block(i, *cut, ranks[i]) for i, cut in enumerate(cuts))
 
 
-def _is_end(instruction: Instruction | None) -> bool:
-    if instruction is None or instruction.guard is not None:
-        return False
-    return family(instruction.opcode) in ("ret", "exit")
+def _ranks(successors: Sequence[Sequence[int]]) -> list[int]:
+    """Number blocks so that loops stay together: components in order, inside each first its header."""
+    edges = {i: [target for target in targets if target != EXIT] for i, targets in enumerate(successors)}
+    order: list[int] = []
+    todo: list[tuple[set[int], frozenset[int]]] = [(set(edges), frozenset({0}) if edges else frozenset())]
+    while todo:
+        nodes, entries = todo.pop()
+        if len(nodes) == 1:
+            order += nodes
+            continue
+        inner = {node: [t for t in edges[node] if t in nodes and t not in entries] for node in nodes}
+        parts = _components(inner)
+        if len(parts) == 1:  # one loop without its header's incoming edges still: cut at its first block
+            header = min(nodes)
+            todo.append((nodes, entries | {header}))
+            continue
+        # the last pushed is the next one taken
+        for part in reversed(parts):
+            outside = frozenset(
+                node for node in part if any(node in edges[other] for other in nodes - part)
+            ) or frozenset({min(part)})
+            todo.append((part, frozenset({min(outside)}) if len(part) > 1 else outside))
+    ranks = [0] * len(edges)
+    for place, node in enumerate(order):
+        ranks[node] = place
+    return ranks
 
 
-def _post_dominators(successors: Sequence[Sequence[int]]) -> list[int]:
-    """Immediate post-dominator of every block, by Cooper, Harvey and Kennedy's iteration."""
-    count = len(successors)
-    exit_node = count
-    edges = [[exit_node if target == EXIT else target for target in targets] for targets in successors]
-    edges.append([])
-    predecessors: list[list[int]] = [[] for _ in range(count + 1)]
-    for node, targets in enumerate(edges):
-        for target in targets:
-            predecessors[target].append(node)
-
-    def order_from_exit() -> list[int]:
-        seen = {exit_node}
-        order: list[int] = []
-        stack = [(exit_node, iter(predecessors[exit_node]))]
+def _components(edges: dict[int, list[int]]) -> list[set[int]]:
+    """Return strongly connected components, each before those that it leads to (Kosaraju)."""
+    finished: list[int] = []
+    seen: set[int] = set()
+    for root in sorted(edges):
+        stack = [(root, iter(edges[root]))] if root not in seen else []
+        seen.add(root)
         while stack:
             node, rest = stack[-1]
-            for target in rest:
-                if target not in seen:
-                    seen.add(target)
-                    stack.append((target, iter(predecessors[target])))
-                    break
-            else:
-                order.append(node)
+            following = next((target for target in rest if target not in seen), None)
+            if following is None:
+                finished.append(node)
                 stack.pop()
-        return order
-
-    order = order_from_exit()
-    while len(order) <= count:  # endless loops never reach the exit: give the last block of each an edge
-        stuck = max(set(range(count)) - set(order))
-        edges[stuck].append(exit_node)
-        predecessors[exit_node].append(stuck)
-        order = order_from_exit()
-    rank = {node: i for i, node in enumerate(order)}
-    joins: list[int | None] = [None] * (count + 1)
-    joins[exit_node] = exit_node
-
-    def intersect(first: int, second: int) -> int:
-        while first != second:
-            while rank[first] < rank[second]:
-                first = joins[first]  # type: ignore[assignment]
-            while rank[second] < rank[first]:
-                second = joins[second]  # type: ignore[assignment]
-        return first
-
-    changed = True
-    while changed:
-        changed = False
-        for node in reversed(order):
-            if node == exit_node:
-                continue
-            new: int | None = None
-            for target in edges[node]:
-                if joins[target] is not None:
-                    new = target if new is None else intersect(target, new)
-            if joins[node] != new:
-                joins[node] = new
-                changed = True
-    return [EXIT if join is None or join == exit_node else join for join in joins[:count]]
+            else:
+                seen.add(following)
+                stack.append((following, iter(edges[following])))
+    reverse: dict[int, list[int]] = {node: [] for node in edges}
+    for node, targets in edges.items():
+        for target in targets:
+            reverse[target].append(node)
+    parts: list[set[int]] = []
+    placed: set[int] = set()
+    for root in reversed(finished):
+        if root in placed:
+            continue
+        part, waiting = set(), [root]
+        placed.add(root)
+        while waiting:
+            node = waiting.pop()
+            part.add(node)
+            fresh = [other for other in reverse[node] if other not in placed]
+            placed.update(fresh)
+            waiting += fresh
+        parts.append(part)
+    return parts

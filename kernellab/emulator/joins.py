@@ -1,4 +1,4 @@
-"""Where the splits of a diverged warp meet again, and how lanes wait."""
+"""Where the lanes of a call meet again, and how lanes wait."""
 
 from __future__ import annotations
 
@@ -18,38 +18,31 @@ Rows = npt.NDArray[np.intp]
 
 
 class Join:
-    """Where the splits of diverged warps meet, or where a called function returns to.
+    """Where the lanes that called a function together meet when they return.
 
     Attributes
     ----------
     frame, block
         Where its lanes go on once they are together.
     parent : Join or None
-        The join around it.
-    is_return : bool
-        True for the end of a call: lanes reach it by ``ret``.
+        That of the call around it.
     returns : tuple of str
         The caller's ``.param`` variables that get the function's results.
     expected, arrived : numpy.ndarray of bool, shape (height, 32)
     """
 
-    __slots__ = ("arrived", "block", "depth", "expected", "frame", "is_return", "parent", "returns")
+    __slots__ = ("arrived", "block", "depth", "expected", "frame", "parent", "returns")
 
     def __init__(
-        self, frame: Frame, block: int, parent: Join | None, height: int, returns: tuple[str, ...] | None
+        self, frame: Frame, block: int, parent: Join | None, height: int, returns: tuple[str, ...]
     ) -> None:
         self.frame = frame
         self.block = block
         self.parent = parent
         self.depth: int = parent.depth + 1 if parent else 0
-        self.is_return = returns is not None
-        self.returns = returns or ()
+        self.returns = returns
         self.expected = np.zeros((height, WARP), np.bool_)
         self.arrived = np.zeros((height, WARP), np.bool_)
-
-    def is_at(self, frame: Frame, block: int) -> bool:
-        """Say whether lanes that come to a block have come to this join."""
-        return self.block == block and self.frame is frame and not self.is_return
 
 
 @dataclass(slots=True)

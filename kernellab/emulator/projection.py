@@ -139,11 +139,7 @@ def _gone(code: Code, attribution: Attribution, counts: Counts) -> dict[int, tup
 
 def _returns(code: Code, target: int) -> bool:
     """Say whether a block does nothing but return."""
-    if target == EXIT:
-        return True
-    block = code.blocks[target]
-    last = block.terminator
-    return block.start == block.stop and last is not None and last.opcode.startswith(("ret", "exit"))
+    return target == EXIT or code.only_returns(code.blocks[target])
 
 
 def _without_padding(sass: Sequence[SassInstruction]) -> list[SassInstruction]:

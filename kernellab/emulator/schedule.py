@@ -1,9 +1,9 @@
 """Runs a batch to its end: splits of warps, where they join, barriers, and who waits for whom.
 
-Warps at the same place run together as one fragment. A branch that splits warps makes two fragments that
-meet again at the branch's immediate post-dominator: a `Join`. A fragment that only spins hands over to the
-others; when nobody can go on, joins let go of the lanes they hold (a warp need not reconverge), and if that
-does not help either, the batch is stuck: other blocks may free it, else it is a deadlock.
+Warps at the same place run together as one fragment. A branch that splits warps makes two fragments. The one
+that stands earlier in the program runs first, so the parts of a warp meet at the first block that both come
+to; a called function's lanes meet when they return. A fragment that only spins hands over to the others; when
+nobody can go on, the batch is stuck: other blocks may free it, else it is a deadlock.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from kernellab.emulator.rendezvous import Rendezvous
 QUANTUM = 512
 """Backward jumps after which a fragment lets the others run."""
 FAIRNESS = 256
-"""Fragments after which the one that waits longest has its turn."""
+"""Fragments after which the one that waits longest has its turn, in kernels whose lanes may wait for others."""
+CROWD = 16
+"""Parts at one position that are merged before they get more."""
 
 Position = tuple[Frame, int, "Join | None"]
 Next = tuple[int, "Join | None", Lanes]
@@ -49,10 +51,11 @@ class Scheduler:
         self.later: dict[Position, Parts] = {}
         self.spinning: list[tuple[int, Position, Rows, Mask | None]] = []
         self.spun: set[Position] = set()
-        self.joins: dict[tuple[Frame, int, Join | None, bool], Join] = {}
+        self.joins: dict[tuple[Frame, int, Join | None], Join] = {}
         self.barriers = Barriers(self)
         self.rendezvous = Rendezvous(self)
         self.turn = 0
+        self.may_wait = any(code.may_wait for code in batch.launch.codes.values())
         every = np.arange(batch.height)
         self.enqueue((entry, 0, None), every, None if self.live.all() else self.live.copy())
 
@@ -70,7 +73,7 @@ class Scheduler:
                         continue
                     return not self.live.any()
             position = self._choose()
-            rows, mask = _together(self.runnable.pop(position))
+            rows, mask = self._merge(position, self.runnable.pop(position))
             lanes = Lanes.of(rows, mask, height)
             if lanes.mask is not None and rows.size == height and not (self.live & ~lanes.mask).any():
                 lanes.is_full = True  # nobody needs the registers of the lanes that are off
@@ -78,7 +81,7 @@ class Scheduler:
 
     def _choose(self) -> Position:
         """Return what runs next: the innermost, then the earliest in the program; at times the oldest."""
-        if len(self.runnable) == 1 or self.turn % FAIRNESS == 0:
+        if len(self.runnable) == 1 or (self.may_wait and self.turn % FAIRNESS == 0):
             return next(iter(self.runnable))
         return max(self.runnable, key=_urgency)
 
@@ -100,7 +103,30 @@ class Scheduler:
 
     def enqueue(self, position: Position, rows: Rows, mask: Mask | None) -> None:
         """Let lanes go on at a position."""
-        self.runnable.setdefault(position, []).append((rows, mask))
+        parts = self.runnable.setdefault(position, [])
+        parts.append((rows, mask))
+        if len(parts) >= CROWD:
+            parts[:] = [self._merge(position, parts)]
+
+    def go(self, frame: Frame, index: int, stack: Join | None, lanes: Lanes) -> None:
+        """Let part of a fragment go on at a block, or leave."""
+        if index == EXIT:
+            self.leave(frame, stack, lanes)
+        else:
+            self.enqueue((frame, index, stack), lanes.row_indexes(), lanes.mask)
+
+    def _merge(self, position: Position, parts: Parts) -> tuple[Rows, Mask | None]:
+        """Merge what waits at a position; count the parts of warps that meet there."""
+        rows, mask = _together(parts)
+        if len(parts) > 1:
+            meeting = sum(part[0].size for part in parts) - rows.size
+            self.batch.counts.splits[position[0].code.first_block + position[1]] += meeting
+        return rows, mask
+
+    def _must_wait(self, frame: Frame, index: int, stack: Join | None) -> bool:
+        """Say whether others have to run before a fragment goes on at a block, or to meet it there."""
+        here = _urgency((frame, index, stack))
+        return any(_urgency(position) >= here for position in self.runnable)
 
     def _fragment(self, frame: Frame, index: int, stack: Join | None, lanes: Lanes) -> None:
         """Run one fragment until it ends, waits, joins or has had its turn."""
@@ -118,10 +144,9 @@ class Scheduler:
             if index == EXIT:
                 self.leave(frame, stack, lanes)
                 return
-            if stack is not None and stack.is_at(frame, index):
-                self.arrive(stack, lanes.row_indexes(), lanes.full_mask())
-                return
             block = blocks[index]
+            if self.barriers.found and self.barriers.has_waiters:
+                self.barriers.look_past(frame, block, lanes)
             block_warps[first_block + index] += lanes.row_count
             block_lanes[first_block + index] += lanes.count
             batch.steps += block.stop - block.start + 1
@@ -150,33 +175,27 @@ class Scheduler:
                         self.spun.add(where[0])
                         return
                     snapshot = None
-                if turns % QUANTUM == 0 and (self.runnable or self.later or self.spinning):
+                if self.may_wait and turns % QUANTUM == 0 and (self.runnable or self.later or self.spinning):
                     parts = self.later.setdefault((frame, following, stack), [])
                     parts.append((lanes.row_indexes(), lanes.mask))
                     return
+            if self.runnable and following != EXIT and self._must_wait(frame, following, stack):
+                self.enqueue((frame, following, stack), lanes.row_indexes(), lanes.mask)
+                return
             index = following
 
     def _state(self, frame: Frame, lanes: Lanes) -> tuple[int, list[Any]]:
         rows = lanes.rows
         return self.batch.version, [register[rows].copy() for register in frame.registers.values()]
 
-    # -- joins
-    def join(
-        self, frame: Frame, block: int, parent: Join | None, returns: tuple[str, ...] | None = None
-    ) -> Join:
-        """Return the join at a block inside another join; made on first use."""
-        key = (frame, block, parent, returns is not None)
+    # -- calls
+    def join(self, frame: Frame, block: int, parent: Join | None, returns: tuple[str, ...]) -> Join:
+        """Return where the lanes of a call meet; made on first use."""
+        key = (frame, block, parent)
         found = self.joins.get(key)
         if found is None:
             found = self.joins[key] = Join(frame, block, parent, self.batch.height, returns)
         return found
-
-    def arrive(self, join: Join, rows: Rows, mask: Mask) -> None:
-        """Bring lanes to their join; those whose warp is complete go on."""
-        join.arrived[rows] |= mask
-        if not join.is_return:
-            self.batch.counts.splits[join.frame.code.first_block + join.block] += rows.size
-        self._complete(join, rows)
 
     def _complete(self, join: Join, rows: Rows) -> None:
         arrived = join.arrived[rows]
@@ -188,22 +207,18 @@ class Scheduler:
         mask = join.arrived[rows]
         join.expected[rows] &= ~mask
         join.arrived[rows] = False
-        if not join.is_return:
-            self.batch.counts.splits[join.frame.code.first_block + join.block] -= rows.size
         self.enqueue((join.frame, join.block, join.parent), rows, mask)
 
     def leave(self, frame: Frame, stack: Join | None, lanes: Lanes) -> None:
         """Lanes reach the end of a function: they return to the caller, or end."""
-        rows, mask = lanes.row_indexes(), lanes.full_mask()
-        while stack is not None and not stack.is_return:
-            self._forget(stack, rows, mask)
-            stack = stack.parent
         if stack is None:
             self.end(None, lanes)
             return
+        rows = lanes.row_indexes()
         for name, result in zip(stack.returns, frame.code.function.returns, strict=False):
             lanes.copy_bytes(frame.parameters[result.name], stack.frame.parameters[name])
-        self.arrive(stack, rows, mask)
+        stack.arrived[rows] |= lanes.full_mask()
+        self._complete(stack, rows)
 
     def end(self, stack: Join | None, lanes: Lanes) -> None:
         """Lanes end: nobody waits for them any longer."""
@@ -240,7 +255,7 @@ class Scheduler:
         """Raise, naming who waits where."""
         launch = self.batch.launch
         waits: list[tuple[str, Frame, Block, int]] = []
-        for number, barrier in self.barriers.found.items():
+        for number, barrier in sorted(self.barriers.found.items()):
             for waiter in barrier.waiters:
                 waits.append((f"at barrier {number}", waiter.frame, waiter.block, int(waiter.mask.sum())))
         for _, (frame, index, _), rows, mask in self.spinning:
@@ -266,7 +281,7 @@ class Scheduler:
 
 def _urgency(position: Position) -> tuple[int, int, int]:
     frame, index, stack = position
-    return (stack.depth + 1 if stack is not None else 0, frame.depth, -index)
+    return (stack.depth + 1 if stack is not None else 0, frame.depth, -frame.code.blocks[index].rank)
 
 
 def _same(first: tuple[int, list[Any]], second: tuple[int, list[Any]]) -> bool:

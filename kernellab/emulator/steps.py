@@ -117,8 +117,7 @@ def bind_data(binder: Binder, instruction: Instruction) -> Step:
     inputs = operands[1:]
     results = list(rule.results)
     targets: list[int | None] = [
-        binder.target(destination, dtype)
-        for destination, dtype in zip(destinations, results, strict=False)
+        binder.target(destination, dtype) for destination, dtype in zip(destinations, results, strict=False)
     ]
     sources: list[int] = []
     for operand, dtype in zip(inputs, rule.sources, strict=True):
