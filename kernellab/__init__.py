@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kernellab.api import apply
+    from kernellab.api_histogram import histogram
+    from kernellab.api_reduce import argmax, cumsum, max, sum
     from kernellab.benchmark import Benchmark, benchmark
     from kernellab.comparison import Comparison, compare
     from kernellab.devices import device
@@ -53,12 +55,17 @@ _HOMES = {
     "UnavailableError": "errors",
     "UnsupportedPTXError": "errors",
     "apply": "api",
+    "argmax": "api_reduce",
     "benchmark": "benchmark",
     "compare": "comparison",
     "copy": "functions",
+    "cumsum": "api_reduce",
     "device": "devices",
+    "histogram": "api_histogram",
+    "max": "api_reduce",
     "measure": "measurement",
     "relu": "functions",
+    "sum": "api_reduce",
     "take": "functions",
     "trace": "trace",
     "transpose": "functions",
@@ -107,12 +114,17 @@ __all__ = [
     "UnavailableError",
     "UnsupportedPTXError",
     "apply",
+    "argmax",
     "benchmark",
     "compare",
     "copy",
+    "cumsum",
     "device",
+    "histogram",
+    "max",
     "measure",
     "relu",
+    "sum",
     "take",
     "trace",
     "transpose",
