@@ -219,8 +219,9 @@ class OwnedMemory:
         self.name = name
         self.size = size
         self.pitch = -(-size // 16) * 16
-        self.data = np.zeros(owners * self.pitch, np.uint8)
-        self.written = np.zeros(owners * self.pitch, np.uint8) if tracks_writes else None
+        nbytes = max(owners * self.pitch, 16)  # a lane that is out of bounds reads the first bytes
+        self.data = np.zeros(nbytes, np.uint8)
+        self.written = np.zeros(nbytes, np.uint8) if tracks_writes else None
         self.version = 0
         self.views = {width: self.data.view(dtype) for width, dtype in UNSIGNED.items()}
         self.flags = (
@@ -245,9 +246,10 @@ class OwnedMemory:
         positions = np.flatnonzero(~is_good)
         first = int(addresses[positions[0]])
         first -= 1 << 32 if 1 << 31 <= first < 1 << 32 else 0  # a negative index
-        faults.append(
-            Fault("out of bounds", positions, f"byte {first} of {self.name} memory, which has {self.size}")
-        )
+        note = f"byte {first} of {self.name} memory, which has {self.size}"
+        if self.name == "shared" and not self.size:
+            note = "the block has 0 bytes of shared memory; pass shared_mem="
+        faults.append(Fault("out of bounds", positions, note))
         return is_good
 
     def load(

@@ -175,3 +175,30 @@ def test_owned_memory_keeps_owners_apart():
     (values,) = memory.load(np.array([0, 1, 2]), np.array([16, 16, 0]), 4, 1, faults)
     assert values.tolist() == [5, 0, 6]
     assert [(f.kind, f.positions.tolist()) for f in faults] == [("unwritten", [1])]
+
+
+NO_SHARED = Kernels(
+    """extern "C" __global__ void loads(float* y) {
+    extern __shared__ float s[]; y[threadIdx.x] = s[threadIdx.x];
+}
+extern "C" __global__ void stores(float* y) {
+    extern __shared__ float s[]; s[threadIdx.x] = 1; __syncthreads(); y[threadIdx.x] = s[31 - threadIdx.x];
+}
+extern "C" __global__ void adds(float* y) {
+    extern __shared__ float s[]; y[threadIdx.x] = atomicAdd(&s[threadIdx.x], 1.0f);
+}
+extern "C" __global__ void points(float* y, int offset) {
+    float* p = (float*)__cvta_shared_to_generic(offset); y[threadIdx.x] = *p;
+}"""
+)
+
+
+@pytest.mark.parametrize("sanitize", [False, True])
+@pytest.mark.parametrize(
+    ("name", "operation", "more"),
+    [("loads", "load", ()), ("stores", "store", ()), ("adds", "atomic", ()), ("points", "load", (64,))],
+)
+def test_dynamic_shared_memory_that_was_not_asked_for(name, operation, more, sanitize):
+    message = f"out of bounds shared {operation}: the block has 0 bytes of shared memory; pass shared_mem="
+    with pytest.raises(ExecutionError, match=message):
+        NO_SHARED(name, 1, 32, np.zeros(32, f32), *more, sanitize=sanitize)
