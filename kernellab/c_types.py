@@ -44,10 +44,11 @@ def c_dtype(text: str) -> tuple[np.dtype[Any] | None, bool]:
     )
     text = re.sub(r"__align__\s*\(\s*\d+\s*\)", " ", text)
     is_pointer = "*" in text or "[" in text
-    depth = text.count("*") + text.count("[")
-    base = " ".join(re.sub(r"[*&]|\[.*?\]", " ", text).split())
+    base = " ".join(re.sub(r"[*&()]|\[.*?\]", " ", text).split())
     base = base.removeprefix("std::").removeprefix("cuda::std::")
-    if depth > 1:
+    # `float [][8]` and `float (*)[8]` point to floats; `float* [8]` points to pointers.
+    is_array_of_pointers = "[" in text and re.search(r"\(\s*\*", text) is None and "*" in text
+    if text.count("*") > 1 or is_array_of_pointers:
         return np.dtype(np.uint64), True
     words = base.split()
     if len(words) > 1 and set(words) <= {"unsigned", "signed", "long", "int", "short", "char"}:
@@ -95,11 +96,11 @@ def source_types(source: str, name: str) -> list[tuple[str, str]] | None:
         part = " ".join(part.split("=")[0].split())
         if not part or part == "void":
             continue
-        match_name = re.match(r"^(.*?[\s*&>])([A-Za-z_]\w*)\s*((?:\[[^\]]*\])*)$", part)
+        match_name = re.match(r"^(.*?[\s*&>])([A-Za-z_]\w*)\s*(\)?\s*(?:\[[^\]]*\]\s*)*)$", part)
         if match_name is None:
             found.append((part, ""))
         else:
-            found.append((match_name[1] + match_name[3], match_name[2]))
+            found.append(((match_name[1] + match_name[3]).strip(), match_name[2]))
     return found
 
 
@@ -141,9 +142,17 @@ def mangled_types(symbol: str) -> list[str] | None:
             inner = one(text[1:])
             if inner is None:
                 return None
-            built = inner[0] + (" *" if text[0] == "P" else " const")
+            built = _pointer_to(inner[0]) if text[0] == "P" else f"{inner[0]} const"
             seen.append(built)
             return built, inner[1]
+        array = re.match(r"^A(\d+)_", text)
+        if array:
+            inner = one(text[array.end() :])
+            if inner is None:
+                return None
+            base, bracket, sides = inner[0].partition("[")
+            seen.append(f"{base.rstrip()} [{array[1]}]{bracket}{sides}")
+            return seen[-1], inner[1]
         back = re.match(r"^S(\d?)_", text)
         if back:
             index = int(back[1]) + 1 if back[1] else 0
@@ -162,3 +171,9 @@ def mangled_types(symbol: str) -> list[str] | None:
         found.append(piece[0])
         rest = piece[1]
     return found
+
+
+def _pointer_to(text: str) -> str:
+    """Write the type of a pointer to a type."""
+    base, bracket, sides = text.partition("[")
+    return f"{base.rstrip()} (*){bracket}{sides}" if bracket else f"{text} *"

@@ -30,6 +30,12 @@ from kernellab.signature import Parameter, pack, typed_variables
         ("float**", "u8", True),
         ("int&", "i4", False),
         ("uchar3*", "u1", True),
+        ("float [8][8]", "f4", True),
+        ("float [][8]", "f4", True),
+        ("float (*)[8]", "f4", True),
+        ("const int (*__restrict__)[4]", "i4", True),
+        ("float* [4]", "u8", True),
+        ("float* (*)[4]", "u8", True),
     ],
 )
 def test_types_of_c(text, dtype, is_pointer):
@@ -56,6 +62,7 @@ def test_parameters_of_a_text():
         "unsigned int",
     ]
     assert [name for _, name in types[:4]] == ["x", "y", "n", "p"]
+    assert types[4] == ("float (*)[4]", "table")
     assert source_types(text, "other") is None  # a template
     assert source_types(text, "nothing") is None
 
@@ -63,6 +70,9 @@ def test_parameters_of_a_text():
 def test_mangled_names():
     assert mangled_types("_Z3addPKfPfi") == ["float const *", "float *", "int"]
     assert mangled_types("_Z1fPfS_S_j") == ["float *", "float *", "float *", "unsigned int"]
+    assert mangled_types("_Z3addPA8_fS0_PA4_KiPA2_A3_d") == [
+        "float (*)[8]", "float (*)[8]", "int const (*)[4]", "double (*)[2][3]"
+    ]  # fmt: skip
     assert mangled_types("plain") is None
 
 

@@ -202,3 +202,16 @@ def test_results_do_not_depend_on_how_blocks_are_batched(threads):
     t = kl.trace(SAXPY, "saxpy", -(-n // threads), threads, (x, y, 2.0, n))
     np.testing.assert_array_equal(y, 2 * x + 1)
     assert t.totals["global_load_sectors"] == 2 * n * 4 // 32
+
+
+def test_parameters_that_point_to_arrays():
+    text = """#define N 8
+    __global__ void add(float A[N][N], const float B[][N], float (*C)[N]) {
+        int i = threadIdx.y, j = threadIdx.x;
+        C[i][j] = A[i][j] + B[i][j];
+    }"""
+    a, b, c = np.arange(64, dtype=np.float32).reshape(8, 8), np.ones((8, 8), np.float32), np.zeros((8, 8), "f4")
+    kl.trace(text, "add", 1, (8, 8), (a, b, c))
+    np.testing.assert_array_equal(c, a + 1)
+    with pytest.raises(ArgumentError, match=r"C is `float \(\*\)\[N\]` and takes an array of float32"):
+        kl.trace(text, "add", 1, (8, 8), (a, b, c.astype("f8")))
