@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kernellab.catalog import elements, gelus, norms, rows
+from kernellab.catalog import elements, gelus, norms, row_twins, rows
 from kernellab.kernel import Geometry, Kernel, Stage, Tuning, covering
 from kernellab.problem import ELEMENTS, Array, Arrays, Case, Cost, Operand, Problem, Sizes
 
@@ -94,7 +94,7 @@ def tall(THREADS: int, ROWS: int, element: str) -> tuple[Any, Any]:
     PER, ZERO = elements.lanes(element), float32(0)
     load, _ = elements.vector_access(element)
     to_float, _ = elements.conversions(element)
-    put = rows.put(PER)
+    put = row_twins.put(PER)
 
     @cuda.jit(device=True, forceinline=True)
     def read_bias(bias, start, held, thread, is_aligned, added):
@@ -109,7 +109,7 @@ def tall(THREADS: int, ROWS: int, element: str) -> tuple[Any, Any]:
                 if at < held:
                     added[i] = to_float(bias[start + at])
 
-    return read_bias, rows.row_access(element, THREADS, 1)
+    return read_bias, row_twins.row_access(element, THREADS, 1)
 
 
 def vectorised(THREADS: int, ROWS: int, element: str) -> Any:
@@ -119,7 +119,7 @@ def vectorised(THREADS: int, ROWS: int, element: str) -> Any:
     PER, ZERO = elements.lanes(element), float32(0)
     HELD, KEPT = THREADS * PER, ROWS * PER
     read_bias, (read_row, write_row) = tall(THREADS, ROWS, element)
-    starts_at_vectors, gelu = rows.starts_at_vectors(element), gelus.twin(element)
+    starts_at_vectors, gelu = row_twins.starts_at_vectors(element), gelus.twin(element)
 
     def bias_gelu_vectorised(x, bias, y, form):
         value, added = cuda.local.array(KEPT, float32), cuda.local.array(PER, float32)
@@ -148,7 +148,7 @@ def unfused(THREADS: int, ROWS: int, element: str) -> Any:
     PER, ZERO = elements.lanes(element), float32(0)
     HELD, KEPT = THREADS * PER, ROWS * PER
     read_bias, (read_row, write_row) = tall(THREADS, ROWS, element)
-    starts_at_vectors = rows.starts_at_vectors(element)
+    starts_at_vectors = row_twins.starts_at_vectors(element)
 
     def bias_gelu_unfused_add(x, bias, h):
         value, added = cuda.local.array(KEPT, float32), cuda.local.array(PER, float32)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kernellab.catalog import elements, rows
+from kernellab.catalog import elements, row_twins
 from kernellab.problem import Array, Parameter
 
 ERF, TANH = 0, 1
@@ -47,7 +47,7 @@ def twin(element: str) -> Any:
 
     libdevice = cuda.libdevice
     fmaf, fdividef, erfcf = libdevice.fmaf, libdevice.fast_fdividef, libdevice.erfcf
-    exponential = rows.exponential(element)
+    exponential = row_twins.exponential(element)
     SLOPE_32, CUBIC = float32(SLOPE), float32(0.044715)  # noqa: N806
     ONE, HALF, ROOT = float32(1), float32(0.5), float32(-math.sqrt(0.5))  # noqa: N806
     LOW_TANH, LOW_ERF = float32(-100), float32(-20)  # noqa: N806
@@ -70,8 +70,8 @@ def streaming(threads: int, element: str, name: str) -> Any:
 
     PER = elements.lanes(element)  # noqa: N806
     HELD = threads * PER  # noqa: N806
-    read_flat, write_flat = rows.flat_access(element, threads)
-    starts_at_vectors, gelu = rows.starts_at_vectors(element), twin(element)
+    read_flat, write_flat = row_twins.flat_access(element, threads)
+    starts_at_vectors, gelu = row_twins.starts_at_vectors(element), twin(element)
 
     def stage(h, y, form):
         value = cuda.local.array(PER, float32)
@@ -83,4 +83,4 @@ def streaming(threads: int, element: str, name: str) -> Any:
             value[i] = gelu(value[i], form)
         write_flat(y, start, held, thread, is_aligned, value)
 
-    return rows.renamed(stage, name)
+    return row_twins.renamed(stage, name)

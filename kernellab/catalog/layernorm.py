@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernellab.catalog import elements, norms, rows
+from kernellab.catalog import elements, norms, row_twins, rows
 from kernellab.kernel import Kernel, Stage
 from kernellab.problem import ELEMENTS, Array, Arrays, Cost, Operand, Parameter, Problem, Sizes
 
@@ -52,7 +52,7 @@ def three_pass(THREADS: int, element: str) -> Any:
     from numba import cuda, float32
 
     to_float, from_float = elements.conversions(element)
-    group_sum, group_sums = rows.exchanges(THREADS)["sum"], rows.exchanges(THREADS)["sums"]
+    group_sum, group_sums = row_twins.exchanges(THREADS)["sum"], row_twins.exchanges(THREADS)["sums"]
     make_norm, apply = norms.norm_from(), norms.applied()
     divide, fmaf, ZERO = cuda.libdevice.fdiv_rn, cuda.libdevice.fmaf, float32(0)
 
@@ -122,11 +122,15 @@ def split(THREADS: int, VECTORS: int, element: str) -> Any:
 
     ITEMS = VECTORS * elements.lanes(element)
     HELD = THREADS * ITEMS
-    read_row, write_row = rows.row_access(element, THREADS, VECTORS)
+    read_row, write_row = row_twins.row_access(element, THREADS, VECTORS)
     sum_of, deviations_of = norms.row_sums(element, THREADS, VECTORS)
-    group_sum, group_sums = rows.exchanges(THREADS)["sum"], rows.exchanges(THREADS)["sums"]
+    group_sum, group_sums = row_twins.exchanges(THREADS)["sum"], row_twins.exchanges(THREADS)["sums"]
     weigh_row, _ = norms.row_weighed(element, THREADS, VECTORS)
-    make_norm, apply, starts_at_vectors = norms.norm_from(), norms.applied(), rows.starts_at_vectors(element)
+    make_norm, apply, starts_at_vectors = (
+        norms.norm_from(),
+        norms.applied(),
+        row_twins.starts_at_vectors(element),
+    )
     divide, fmaf, ZERO = cuda.libdevice.fdiv_rn, cuda.libdevice.fmaf, float32(0)
 
     def layernorm_split_partial(x, means, squares):
@@ -187,10 +191,10 @@ def registers(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -
     ITEMS = VECTORS * elements.lanes(element)
     HELD, KEPT, ZERO = GROUP * ITEMS, ROWS * ITEMS, float32(0)
     to_float, from_float = elements.conversions(element)
-    read_row, write_row = rows.row_access(element, GROUP, VECTORS)
+    read_row, write_row = row_twins.row_access(element, GROUP, VECTORS)
     weigh_row, _ = norms.row_weighed(element, GROUP, VECTORS)
     norm_of, apply, fmaf = norms.row_norm(element, GROUP, VECTORS), norms.applied(), cuda.libdevice.fmaf
-    starts_at_vectors = rows.starts_at_vectors(element)
+    starts_at_vectors = row_twins.starts_at_vectors(element)
 
     def layernorm_registers(x, weight, bias, y, eps):
         scratch = cuda.shared.array(32, float32)

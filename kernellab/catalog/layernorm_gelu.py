@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernellab.catalog import elements, gelus, layernorm, norms, rows
+from kernellab.catalog import elements, gelus, layernorm, norms, row_twins, rows
 from kernellab.kernel import Kernel, Stage
-from kernellab.problem import ELEMENTS, Array, Arrays, Cost, Operand, Problem, Sizes
+from kernellab.problem import ELEMENTS, Array, Arrays, Cost, Problem, Sizes
 
 
 def reference(x: Array, weight: Array, bias: Array, eps: float, form: int) -> dict[str, Array]:
@@ -50,10 +50,10 @@ def registers(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -
     ITEMS = VECTORS * elements.lanes(element)
     HELD, KEPT, ZERO = GROUP * ITEMS, ROWS * ITEMS, float32(0)
     to_float, from_float = elements.conversions(element)
-    read_row, write_row = rows.row_access(element, GROUP, VECTORS)
+    read_row, write_row = row_twins.row_access(element, GROUP, VECTORS)
     weigh_row, _ = norms.row_weighed(element, GROUP, VECTORS)
     norm_of, apply, fmaf = norms.row_norm(element, GROUP, VECTORS), norms.applied(), cuda.libdevice.fmaf
-    starts_at_vectors, gelu = rows.starts_at_vectors(element), gelus.twin(element)
+    starts_at_vectors, gelu = row_twins.starts_at_vectors(element), gelus.twin(element)
 
     def layernorm_gelu_registers(x, weight, bias, y, eps, form):
         scratch = cuda.shared.array(32, float32)
@@ -91,8 +91,8 @@ def registers(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -
 def unfused(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -> Any:
     """Make the twins of layernorm_gelu/unfused: that of layernorm/registers, and GeLU."""
     return (
-        rows.renamed(
-            layernorm.registers(THREADS, GROUP, VECTORS, ROWS, element), "layernorm_gelu_unfused_norm"
+        row_twins.renamed(
+            layernorm.registers(THREADS, GROUP, VECTORS, ROWS, element), "layernorm_gelu_unfused_norm", y="h"
         ),
         gelus.streaming(THREADS, element, "layernorm_gelu_unfused_gelu"),
     )

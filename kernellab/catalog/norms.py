@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kernellab.catalog import elements, rows
+from kernellab.catalog import elements, row_twins, rows
 from kernellab.problem import Array, Case
 
 
@@ -135,9 +135,8 @@ def row_norm(element: str, members: int, vectors: int, is_sum: bool = False) -> 
     from numba import cuda, float32
 
     HELD = members * vectors * elements.lanes(element)  # noqa: N806
-    to_float, _ = elements.conversions(element)
     sum_of, deviations_of = row_sums(element, members, vectors)
-    group_sum, group_sums = rows.exchanges(members)["sum"], rows.exchanges(members)["sums"]
+    group_sum, group_sums = row_twins.exchanges(members)["sum"], row_twins.exchanges(members)["sums"]
     make_norm, fdividef, fmaf = norm_from(), cuda.libdevice.fdiv_rn, cuda.libdevice.fmaf
     beyond = beyond_of(element, is_sum)
 
@@ -235,7 +234,7 @@ def welford() -> tuple[Any, Any]:
     from numba import cuda, float32
 
     fdividef, fmaf = cuda.libdevice.fast_fdividef, cuda.libdevice.fmaf
-    ZERO, ONE, ALL_LANES = float32(0), float32(1), rows.ALL_LANES  # noqa: N806
+    ZERO, ONE, ALL_LANES = float32(0), float32(1), row_twins.ALL_LANES  # noqa: N806
 
     @cuda.jit(device=True, forceinline=True)
     def include(count, mean, squares, value):

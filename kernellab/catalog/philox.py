@@ -86,9 +86,9 @@ def dropped(x: Array, p: float, seed: int) -> Array:
 
 @cache
 def twin() -> tuple[Any, Any, Any]:
-    """Return the device functions ``limits(p)``, ``words(counter, seed)`` and ``drop(value, words, i, limits)``.
+    """Return ``limits(p)``, ``words(counter, seed)`` and ``drop(value, words, i, limits)``.
 
-    ``limits`` gives (threshold, scale); ``drop`` decides about the element whose 16 bits are number ``i % 8``.
+    ``limits`` gives (threshold, scale); ``drop`` decides by the 16 bits number ``i % 8``.
     """
     from numba import cuda, float32, uint32, uint64
 
@@ -130,8 +130,10 @@ def twin() -> tuple[Any, Any, Any]:
 
 @cache
 def row_dropped(element: str, members: int, vectors: int) -> tuple[Any, Any]:
-    """Return ``drop_row(limits, seed, first, member, is_aligned, value, base)`` and ``drop_at(limits, seed, value, i)``.
+    """Return what drops of a row in registers, and of one element.
 
+    They are ``drop_row(limits, seed, first, member, is_aligned, value, base)`` and
+    ``drop_at(limits, seed, value, i)``.
     ``first`` is the number of the row's first element in the whole array.
     """
     from numba import cuda, uint64

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kernellab.catalog import elements, layernorm, norms, rows
+from kernellab.catalog import elements, layernorm, norms, row_twins, rows
 from kernellab.kernel import Kernel, Stage
 from kernellab.problem import ELEMENTS, Array, Arrays, Case, Cost, Operand, Problem, Sizes
 
@@ -69,11 +69,15 @@ def registers(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -
     ITEMS = VECTORS * elements.lanes(element)
     HELD, KEPT, ZERO = GROUP * ITEMS, ROWS * ITEMS, float32(0)
     to_float, from_float = elements.conversions(element)
-    read_row, write_row = rows.row_access(element, GROUP, VECTORS)
-    add_row = rows.row_added(element, GROUP, VECTORS)
+    read_row, write_row = row_twins.row_access(element, GROUP, VECTORS)
+    add_row = row_twins.row_added(element, GROUP, VECTORS)
     weigh_row, _ = norms.row_weighed(element, GROUP, VECTORS)
     norm_of, beyond = norms.row_norm(element, GROUP, VECTORS, True), norms.beyond_of(element, True)
-    apply, fmaf, starts_at_vectors = norms.applied(), cuda.libdevice.fmaf, rows.starts_at_vectors(element)
+    apply, fmaf, starts_at_vectors = (
+        norms.applied(),
+        cuda.libdevice.fmaf,
+        row_twins.starts_at_vectors(element),
+    )
 
     def residual_layernorm_registers(x, residual, weight, bias, y, eps):
         scratch = cuda.shared.array(32, float32)
@@ -114,8 +118,8 @@ def unfused(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -> 
 
     PER = elements.lanes(element)
     HELD = THREADS * PER
-    read_flat, write_flat = rows.flat_access(element, THREADS)
-    starts_at_vectors = rows.starts_at_vectors(element)
+    read_flat, write_flat = row_twins.flat_access(element, THREADS)
+    starts_at_vectors = row_twins.starts_at_vectors(element)
 
     def residual_layernorm_unfused_add(x, residual, h):
         value, other = cuda.local.array(PER, float32), cuda.local.array(PER, float32)
@@ -129,7 +133,7 @@ def unfused(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -> 
         write_flat(h, start, held, thread, is_aligned, value)
 
     norm = layernorm.registers(THREADS, GROUP, VECTORS, ROWS, element)
-    return residual_layernorm_unfused_add, rows.renamed(norm, "residual_layernorm_unfused_norm")
+    return residual_layernorm_unfused_add, row_twins.renamed(norm, "residual_layernorm_unfused_norm", x="h")
 
 
 ARGUMENTS = ("x", "residual", "weight", "bias", "y", "rows", "columns", "eps")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kernellab.catalog import elements, norms, rows
+from kernellab.catalog import elements, norms, row_twins, rows
 from kernellab.kernel import Kernel, Stage
 from kernellab.problem import ELEMENTS, Array, Arrays, Case, Cost, Operand, Parameter, Problem, Sizes
 
@@ -58,7 +58,7 @@ def two_pass(THREADS: int, element: str) -> Any:
     from numba import cuda, float32
 
     to_float, from_float = elements.conversions(element)
-    group_sum, divide = rows.exchanges(THREADS)["sum"], cuda.libdevice.fdiv_rn
+    group_sum, divide = row_twins.exchanges(THREADS)["sum"], cuda.libdevice.fdiv_rn
     rsqrtf, fmaf, ZERO = cuda.libdevice.rsqrtf, cuda.libdevice.fmaf, float32(0)
 
     def rmsnorm_two_pass(x, weight, y, eps):
@@ -87,10 +87,10 @@ def split(THREADS: int, VECTORS: int, element: str) -> Any:
 
     ITEMS = VECTORS * elements.lanes(element)
     HELD = THREADS * ITEMS
-    read_row, write_row = rows.row_access(element, THREADS, VECTORS)
-    group_sum, divide = rows.exchanges(THREADS)["sum"], cuda.libdevice.fdiv_rn
+    read_row, write_row = row_twins.row_access(element, THREADS, VECTORS)
+    group_sum, divide = row_twins.exchanges(THREADS)["sum"], cuda.libdevice.fdiv_rn
     _, scale_row = norms.row_weighed(element, THREADS, VECTORS)
-    starts_at_vectors = rows.starts_at_vectors(element)
+    starts_at_vectors = row_twins.starts_at_vectors(element)
     rsqrtf, fmaf, ZERO = cuda.libdevice.rsqrtf, cuda.libdevice.fmaf, float32(0)
 
     def rmsnorm_split_partial(x, squares):
@@ -139,10 +139,10 @@ def registers(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -
     ITEMS = VECTORS * elements.lanes(element)
     HELD, KEPT, ZERO = GROUP * ITEMS, ROWS * ITEMS, float32(0)
     to_float, from_float = elements.conversions(element)
-    read_row, write_row = rows.row_access(element, GROUP, VECTORS)
-    group_sum, divide = rows.exchanges(GROUP)["sum"], cuda.libdevice.fdiv_rn
+    read_row, write_row = row_twins.row_access(element, GROUP, VECTORS)
+    group_sum, divide = row_twins.exchanges(GROUP)["sum"], cuda.libdevice.fdiv_rn
     _, scale_row = norms.row_weighed(element, GROUP, VECTORS)
-    starts_at_vectors = rows.starts_at_vectors(element)
+    starts_at_vectors = row_twins.starts_at_vectors(element)
     rsqrtf, fmaf = cuda.libdevice.rsqrtf, cuda.libdevice.fmaf
 
     def rmsnorm_registers(x, weight, y, eps):

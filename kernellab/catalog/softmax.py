@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kernellab.catalog import elements, rows
+from kernellab.catalog import elements, row_twins, rows
 from kernellab.kernel import Kernel, Stage
 from kernellab.problem import ELEMENTS, Array, Arrays, Case, Cost, Operand, Problem, Sizes
 
@@ -67,8 +67,12 @@ def three_pass(THREADS: int, element: str) -> Any:
     from numba import cuda, float32
 
     to_float, from_float = elements.conversions(element)
-    exponential, reciprocal, fmaxf = rows.exponential(element), cuda.libdevice.frcp_rn, cuda.libdevice.fmaxf
-    group_sum, group_max = rows.exchanges(THREADS)["sum"], rows.exchanges(THREADS)["max"]
+    exponential, reciprocal, fmaxf = (
+        row_twins.exponential(element),
+        cuda.libdevice.frcp_rn,
+        cuda.libdevice.fmaxf,
+    )
+    group_sum, group_max = row_twins.exchanges(THREADS)["sum"], row_twins.exchanges(THREADS)["max"]
     ZERO, LOWEST = float32(0), float32(-np.inf)  # noqa: N806
 
     def softmax_three_pass(x, y):
@@ -102,8 +106,11 @@ def online(THREADS: int, element: str) -> Any:
     from numba import cuda, float32
 
     to_float, from_float = elements.conversions(element)
-    exponential, reciprocal = rows.exponential(element), cuda.libdevice.frcp_rn
-    merge, group_softmax = rows.exchanges(THREADS)["merge_softmax"], rows.exchanges(THREADS)["softmax"]
+    exponential, reciprocal = row_twins.exponential(element), cuda.libdevice.frcp_rn
+    merge, group_softmax = (
+        row_twins.exchanges(THREADS)["merge_softmax"],
+        row_twins.exchanges(THREADS)["softmax"],
+    )
     ZERO, ONE, LOWEST = float32(0), float32(1), float32(-np.inf)  # noqa: N806
 
     def softmax_online(x, y):
@@ -134,10 +141,14 @@ def registers(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -
     HELD = GROUP * ITEMS  # noqa: N806
     KEPT = ROWS * ITEMS  # noqa: N806
     to_float, from_float = elements.conversions(element)
-    read_row, write_row = rows.row_access(element, GROUP, VECTORS)
-    exponential, reciprocal, fmaxf = rows.exponential(element), cuda.libdevice.frcp_rn, cuda.libdevice.fmaxf
-    group_sum, group_max = rows.exchanges(GROUP)["sum"], rows.exchanges(GROUP)["max"]
-    starts_at_vectors = rows.starts_at_vectors(element)
+    read_row, write_row = row_twins.row_access(element, GROUP, VECTORS)
+    exponential, reciprocal, fmaxf = (
+        row_twins.exponential(element),
+        cuda.libdevice.frcp_rn,
+        cuda.libdevice.fmaxf,
+    )
+    group_sum, group_max = row_twins.exchanges(GROUP)["sum"], row_twins.exchanges(GROUP)["max"]
+    starts_at_vectors = row_twins.starts_at_vectors(element)
     ZERO, LOWEST = float32(0), float32(-np.inf)  # noqa: N806
 
     def softmax_registers(x, y):
@@ -190,11 +201,15 @@ def split(THREADS: int, VECTORS: int, element: str) -> Any:
 
     ITEMS = VECTORS * elements.lanes(element)  # noqa: N806
     HELD = THREADS * ITEMS  # noqa: N806
-    read_row, write_row = rows.row_access(element, THREADS, VECTORS)
-    exponential, reciprocal, fmaxf = rows.exponential(element), cuda.libdevice.frcp_rn, cuda.libdevice.fmaxf
-    exchanges = rows.exchanges(THREADS)
+    read_row, write_row = row_twins.row_access(element, THREADS, VECTORS)
+    exponential, reciprocal, fmaxf = (
+        row_twins.exponential(element),
+        cuda.libdevice.frcp_rn,
+        cuda.libdevice.fmaxf,
+    )
+    exchanges = row_twins.exchanges(THREADS)
     group_sum, group_max, group_softmax = exchanges["sum"], exchanges["max"], exchanges["softmax"]
-    merge, starts_at_vectors = exchanges["merge_softmax"], rows.starts_at_vectors(element)
+    merge, starts_at_vectors = exchanges["merge_softmax"], row_twins.starts_at_vectors(element)
     ZERO, LOWEST = float32(0), float32(-np.inf)  # noqa: N806
 
     def softmax_split_partial(x, tops, sums):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kernellab.catalog import elements, philox, rows, softmax
+from kernellab.catalog import elements, philox, row_twins, rows, softmax
 from kernellab.kernel import Kernel, Stage
 from kernellab.problem import ELEMENTS, Array, Arrays, Cost, Problem, Sizes
 
@@ -57,10 +57,14 @@ def registers(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -
     ITEMS = VECTORS * elements.lanes(element)
     HELD, KEPT = GROUP * ITEMS, ROWS * ITEMS
     to_float, from_float = elements.conversions(element)
-    read_row, write_row = rows.row_access(element, GROUP, VECTORS)
-    exponential, reciprocal, fmaxf = rows.exponential(element), cuda.libdevice.frcp_rn, cuda.libdevice.fmaxf
-    group_sum, group_max = rows.exchanges(GROUP)["sum"], rows.exchanges(GROUP)["max"]
-    starts_at_vectors, limits = rows.starts_at_vectors(element), philox.twin()[0]
+    read_row, write_row = row_twins.row_access(element, GROUP, VECTORS)
+    exponential, reciprocal, fmaxf = (
+        row_twins.exponential(element),
+        cuda.libdevice.frcp_rn,
+        cuda.libdevice.fmaxf,
+    )
+    group_sum, group_max = row_twins.exchanges(GROUP)["sum"], row_twins.exchanges(GROUP)["max"]
+    starts_at_vectors, limits = row_twins.starts_at_vectors(element), philox.twin()[0]
     drop_row, drop_at = philox.row_dropped(element, GROUP, VECTORS)
     ZERO, LOWEST = float32(0), float32(-np.inf)
 
@@ -116,8 +120,8 @@ def unfused(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -> 
 
     PER = elements.lanes(element)
     HELD = THREADS * PER
-    read_flat, write_flat = rows.flat_access(element, THREADS)
-    starts_at_vectors, limits = rows.starts_at_vectors(element), philox.twin()[0]
+    read_flat, write_flat = row_twins.flat_access(element, THREADS)
+    starts_at_vectors, limits = row_twins.starts_at_vectors(element), philox.twin()[0]
     drop_row, _ = philox.row_dropped(element, THREADS, 1)
 
     def softmax_dropout_unfused_dropout(h, y, p, seed):
@@ -130,7 +134,7 @@ def unfused(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -> 
         write_flat(y, start, held, thread, is_aligned, value)
 
     first = softmax.registers(THREADS, GROUP, VECTORS, ROWS, element)
-    return rows.renamed(first, "softmax_dropout_unfused_softmax"), softmax_dropout_unfused_dropout
+    return row_twins.renamed(first, "softmax_dropout_unfused_softmax", y="h"), softmax_dropout_unfused_dropout
 
 
 ARGUMENTS = ("x", "y", "rows", "columns", "p", "seed")

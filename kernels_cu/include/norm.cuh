@@ -49,19 +49,35 @@ __device__ __forceinline__ Pair deviations_of(const float* value, int held, int 
     return sums;
 }
 
+// The columns of a row beyond those in registers: of one array, or of the sum of two.
+template <class T>
+struct Beyond {
+    const T* x;
+    __device__ __forceinline__ float operator()(long long c) const {
+        return to_float(x[c]);
+    }
+};
+template <class T>
+struct BeyondSum {
+    const T *x, *residual;
+    __device__ __forceinline__ float operator()(long long c) const {
+        return to_float(x[c]) + to_float(residual[c]);
+    }
+};
+
 // The norm of a row of which a group holds the first columns; `beyond(c)` gives the columns after those.
-template <int members, int vectors, class T, class Beyond>
+template <int members, int vectors, class T, class After>
 __device__ __forceinline__ Norm norm_of(const float* value, int held, int member, bool is_aligned,
-                                        long long columns, float eps, Pair* scratch, Beyond beyond) {
+                                        long long columns, float eps, Pair* scratch, After beyond) {
     const long long first = members * vectors * int(16 / sizeof(T)) + member;
     float sum = sum_of<members, vectors, T>(value);
-#pragma unroll 1
+#pragma unroll 4
     for (long long c = first; c < columns; c += members) {
         sum += beyond(c);
     }
     const float mean = group_sum<members>(sum, reinterpret_cast<float*>(scratch)) / (float)columns;
     Pair sums = deviations_of<members, vectors, T>(value, held, member, is_aligned, mean);
-#pragma unroll 1
+#pragma unroll 4
     for (long long c = first; c < columns; c += members) {
         const float deviation = beyond(c) - mean;
         sums = {sums.first + deviation, fmaf(deviation, deviation, sums.second)};

@@ -44,6 +44,11 @@ struct Dropout {
     }
 };
 
+// One element at a time, where there are no whole vectors: called and not inlined, for there are many.
+__device__ __noinline__ float drop_one(Dropout dropout, float value, unsigned long long i) {
+    return dropout.at(value, i);
+}
+
 // The registers' part of a row whose first element is number `first` of the array.
 template <int members, int vectors, class T>
 __device__ __forceinline__ void drop_row(Dropout dropout, unsigned long long first, int member,
@@ -54,7 +59,7 @@ __device__ __forceinline__ void drop_row(Dropout dropout, unsigned long long fir
         for (int v = 0; v < vectors; ++v) {
             const unsigned long long start = first + (v * members + member) * EACH;
             const uint4 bits = philox(start / 8, dropout.seed);
-            const int half = EACH == 4 ? (int)(start & 4) : 0;
+            const int half = EACH == 8 || start % 8 == 0 ? 0 : 4;
 #pragma unroll
             for (int i = 0; i < EACH; ++i) {
                 value[v * EACH + i] = dropout(value[v * EACH + i], sixteen(bits, half + i));
@@ -63,7 +68,7 @@ __device__ __forceinline__ void drop_row(Dropout dropout, unsigned long long fir
     } else {
 #pragma unroll
         for (int i = 0; i < vectors * EACH; ++i) {
-            value[i] = dropout.at(value[i], first + i * members + member);
+            value[i] = drop_one(dropout, value[i], first + i * members + member);
         }
     }
 }

@@ -32,7 +32,7 @@ static_assert(THREADS <= 1024 && (GROUP == THREADS || (GROUP <= 32 && THREADS % 
               "layernorm/registers: THREADS must be GROUP, or whole warps where GROUP is up to 32");
 static_assert(VECTORS >= 1 && ROWS >= 1, "layernorm/registers: VECTORS and ROWS must be at least 1");
 
-extern "C" __global__ __launch_bounds__(THREADS) void layernorm_registers(
+extern "C" __global__ __launch_bounds__(THREADS, 1024 / THREADS) void layernorm_registers(
     const element_t* __restrict__ x, const element_t* __restrict__ weight, const element_t* __restrict__ bias,
     element_t* __restrict__ y, long long rows, long long columns, float eps) {
     constexpr int ITEMS = VECTORS * LANES(wide16_t), HELD = GROUP * ITEMS;
@@ -54,7 +54,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void layernorm_registers(
     for (int q = 0; q < ROWS; ++q) {
         const long long first = (row + q) * columns, end = row + q < rows ? columns : 0;
         const int within = end < HELD ? end : HELD;
-        const auto beyond = [&](long long c) { return to_float(x[first + c]); };
+        const Beyond<element_t> beyond = {x + first};
         const Norm norm = norm_of<GROUP, VECTORS, element_t>(value[q], within, member, is_aligned, end, eps,
                                                              scratch, beyond);
 
@@ -65,7 +65,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void layernorm_registers(
         }
         weigh_row<GROUP, VECTORS>(weight, bias, within, member, is_aligned, value[q]);
         write_row<GROUP, VECTORS>(y + first, within, member, is_aligned, value[q]);
-#pragma unroll 1
+#pragma unroll 4
         for (long long c = HELD + member; c < end; c += GROUP) {
             const float w = to_float(weight[c]), b = to_float(bias[c]);
             y[first + c] = from_float<element_t>(fmaf(norm(beyond(c)), w, b));

@@ -46,7 +46,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void residual_layernorm_unfused
     write_row<THREADS, 1>(h + start, held, threadIdx.x, is_aligned, value);
 }
 
-extern "C" __global__ __launch_bounds__(THREADS) void residual_layernorm_unfused_norm(
+extern "C" __global__ __launch_bounds__(THREADS, 1024 / THREADS) void residual_layernorm_unfused_norm(
     const element_t* __restrict__ h, const element_t* __restrict__ weight, const element_t* __restrict__ bias,
     element_t* __restrict__ y, long long rows, long long columns, float eps) {
     constexpr int ITEMS = VECTORS * LANES(wide16_t), HELD = GROUP * ITEMS;
@@ -68,7 +68,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void residual_layernorm_unfused
     for (int q = 0; q < ROWS; ++q) {
         const long long first = (row + q) * columns, end = row + q < rows ? columns : 0;
         const int within = end < HELD ? end : HELD;
-        const auto beyond = [&](long long c) { return to_float(h[first + c]); };
+        const Beyond<element_t> beyond = {h + first};
         const Norm norm = norm_of<GROUP, VECTORS, element_t>(value[q], within, member, is_aligned, end, eps,
                                                              scratch, beyond);
 
@@ -79,7 +79,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void residual_layernorm_unfused
         }
         weigh_row<GROUP, VECTORS>(weight, bias, within, member, is_aligned, value[q]);
         write_row<GROUP, VECTORS>(y + first, within, member, is_aligned, value[q]);
-#pragma unroll 1
+#pragma unroll 4
         for (long long c = HELD + member; c < end; c += GROUP) {
             const float w = to_float(weight[c]), b = to_float(bias[c]);
             y[first + c] = from_float<element_t>(fmaf(norm(beyond(c)), w, b));

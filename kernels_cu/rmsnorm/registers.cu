@@ -30,11 +30,9 @@ static_assert(THREADS <= 1024 && (GROUP == THREADS || (GROUP <= 32 && THREADS % 
               "rmsnorm/registers: THREADS must be GROUP, or whole warps where GROUP is up to 32");
 static_assert(VECTORS >= 1 && ROWS >= 1, "rmsnorm/registers: VECTORS and ROWS must be at least 1");
 
-extern "C" __global__ __launch_bounds__(THREADS) void rmsnorm_registers(const element_t* __restrict__ x,
-                                                                        const element_t* __restrict__ weight,
-                                                                        element_t* __restrict__ y,
-                                                                        long long rows, long long columns,
-                                                                        float eps) {
+extern "C" __global__ __launch_bounds__(THREADS, 1024 / THREADS) void rmsnorm_registers(
+    const element_t* __restrict__ x, const element_t* __restrict__ weight, element_t* __restrict__ y,
+    long long rows, long long columns, float eps) {
     constexpr int ITEMS = VECTORS * LANES(wide16_t), HELD = GROUP * ITEMS;
     __shared__ float scratch[32];
     const int member = threadIdx.x % GROUP, held = columns < HELD ? columns : HELD;
@@ -60,7 +58,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void rmsnorm_registers(const el
         for (int i = 0; i < ITEMS; ++i) {
             sum = fmaf(value[q][i], value[q][i], sum);
         }
-#pragma unroll 1
+#pragma unroll 4
         for (long long c = HELD + member; c < end; c += GROUP) {
             const float value_beyond = to_float(x[first + c]);
             sum = fmaf(value_beyond, value_beyond, sum);
@@ -74,7 +72,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void rmsnorm_registers(const el
         }
         weigh_row<GROUP, VECTORS>(weight, within, member, is_aligned, value[q]);
         write_row<GROUP, VECTORS>(y + first, within, member, is_aligned, value[q]);
-#pragma unroll 1
+#pragma unroll 4
         for (long long c = HELD + member; c < end; c += GROUP) {
             const float w = to_float(weight[c]);
             y[first + c] = from_float<element_t>(to_float(x[first + c]) * scale * w);

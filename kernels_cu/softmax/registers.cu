@@ -31,9 +31,8 @@ static_assert(THREADS <= 1024 && (GROUP == THREADS || (GROUP <= 32 && THREADS % 
               "softmax/registers: THREADS must be GROUP, or whole warps where GROUP is up to 32");
 static_assert(VECTORS >= 1 && ROWS >= 1, "softmax/registers: VECTORS and ROWS must be at least 1");
 
-extern "C" __global__ __launch_bounds__(THREADS) void softmax_registers(const element_t* __restrict__ x,
-                                                                        element_t* __restrict__ y,
-                                                                        long long rows, long long columns) {
+extern "C" __global__ __launch_bounds__(THREADS, 1024 / THREADS) void softmax_registers(
+    const element_t* __restrict__ x, element_t* __restrict__ y, long long rows, long long columns) {
     constexpr int ITEMS = VECTORS * LANES(wide16_t), HELD = GROUP * ITEMS;
     __shared__ float scratch[32];
     const int member = threadIdx.x % GROUP, held = columns < HELD ? columns : HELD;
@@ -58,7 +57,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void softmax_registers(const el
         for (int i = 0; i < ITEMS; ++i) {
             top = fmaxf(top, value[q][i]);
         }
-#pragma unroll 1
+#pragma unroll 4
         for (long long c = HELD + member; c < end; c += GROUP) {
             top = fmaxf(top, to_float(x[first + c]));
         }
@@ -71,7 +70,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void softmax_registers(const el
             value[q][i] = exponential<element_t>(value[q][i] - top);
             sum += value[q][i];
         }
-#pragma unroll 1
+#pragma unroll 4
         for (long long c = HELD + member; c < end; c += GROUP) {
             sum += exponential<element_t>(to_float(x[first + c]) - top);
         }
@@ -83,7 +82,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void softmax_registers(const el
             value[q][i] *= scale;
         }
         write_row<GROUP, VECTORS>(y + first, row + q < rows ? held : 0, member, is_aligned, value[q]);
-#pragma unroll 1
+#pragma unroll 4
         for (long long c = HELD + member; c < end; c += GROUP) {
             y[first + c] =
                 from_float<element_t>(exponential<element_t>(to_float(x[first + c]) - top) * scale);

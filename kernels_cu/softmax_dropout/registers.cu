@@ -31,7 +31,7 @@ static_assert(THREADS <= 1024 && (GROUP == THREADS || (GROUP <= 32 && THREADS % 
               "softmax_dropout/registers: THREADS must be GROUP, or whole warps where GROUP is up to 32");
 static_assert(VECTORS >= 1 && ROWS >= 1, "softmax_dropout/registers: VECTORS and ROWS must be at least 1");
 
-extern "C" __global__ __launch_bounds__(THREADS) void softmax_dropout_registers(
+extern "C" __global__ __launch_bounds__(THREADS, 1024 / THREADS) void softmax_dropout_registers(
     const element_t* __restrict__ x, element_t* __restrict__ y, long long rows, long long columns, float p,
     unsigned long long seed) {
     constexpr int ITEMS = VECTORS * LANES(wide16_t), HELD = GROUP * ITEMS;
@@ -59,7 +59,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void softmax_dropout_registers(
         for (int i = 0; i < ITEMS; ++i) {
             top = fmaxf(top, value[q][i]);
         }
-#pragma unroll 1
+#pragma unroll 4
         for (long long c = HELD + member; c < end; c += GROUP) {
             top = fmaxf(top, to_float(x[first + c]));
         }
@@ -72,7 +72,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void softmax_dropout_registers(
             value[q][i] = exponential<element_t>(value[q][i] - top);
             sum += value[q][i];
         }
-#pragma unroll 1
+#pragma unroll 4
         for (long long c = HELD + member; c < end; c += GROUP) {
             sum += exponential<element_t>(to_float(x[first + c]) - top);
         }
@@ -85,7 +85,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void softmax_dropout_registers(
         }
         drop_row<GROUP, VECTORS, element_t>(dropout, first, member, is_aligned, value[q]);
         write_row<GROUP, VECTORS>(y + first, row + q < rows ? held : 0, member, is_aligned, value[q]);
-#pragma unroll 1
+#pragma unroll 4
         for (long long c = HELD + member; c < end; c += GROUP) {
             const float kept = exponential<element_t>(to_float(x[first + c]) - top) * scale;
             y[first + c] = from_float<element_t>(dropout.at(kept, first + c));

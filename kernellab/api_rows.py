@@ -1,0 +1,395 @@
+"""Functions on rows: softmax, normalisations and their fusions; NumPy in, NumPy out; CuPy in, CuPy out."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kernellab.api import apply
+from kernellab.catalog.rows import LONGEST
+from kernellab.devices import cuda_arrays
+from kernellab.devices import device as find_device
+from kernellab.errors import SpecError
+from kernellab.functions import _axis
+from kernellab.intake import as_array, check_output, writable
+from kernellab.kernel import Language
+from kernellab.measurement import scope
+
+if TYPE_CHECKING:
+    from kernellab.devices.program import Device
+
+GELU_FORMS = {"none": 0, "tanh": 1}
+
+
+def softmax(
+    x: Any,
+    axis: int = -1,
+    *,
+    out: Any = None,
+    language: Language = "cuda-c",
+    device: str | Device = "auto",
+) -> Any:
+    """Return exponentials over their sum along an axis, as `scipy.special.softmax` does.
+
+    Parameters
+    ----------
+    x : array of float32, float16 or bfloat16
+        Of any shape and strides. A slice that holds NaN or inf, or nothing but -inf, gives NaN all over.
+    axis : int
+        Along which the answer sums to 1.
+    out : numpy.ndarray or cupy.ndarray, optional
+        Where to put the result; it may be `x`.
+    language, device
+        As for `apply`.
+
+    Returns
+    -------
+    numpy.ndarray or cupy.ndarray
+        Of the shape and dtype of `x`, computed in float32; or `out`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernellab as kl
+    >>> kl.softmax(np.array([[0, 0], [-10000, -10000]], dtype="float32"), device="emulator")
+    array([[0.5, 0.5],
+           [0.5, 0.5]], dtype=float32)
+    """
+    return _on_rows("softmax", (x,), (), axis, out, language, device)
+
+
+def layernorm(
+    x: Any,
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
+    *,
+    out: Any = None,
+    language: Language = "cuda-c",
+    device: str | Device = "auto",
+) -> Any:
+    """Return ``(x - mean) / sqrt(variance + eps) * weight + bias`` along the last axis.
+
+    Parameters
+    ----------
+    x : array of float32, float16 or bfloat16
+        Of any shape and strides. Deviations from the mean must stay under 1e19, or their squares overflow.
+    weight, bias : array, optional
+        One value a column, of the dtype of `x`; by default 1 and 0.
+    eps : float
+        Added to the variance, which is that of the whole row (divided by its length).
+    out : numpy.ndarray or cupy.ndarray, optional
+        Where to put the result; it may be `x`.
+    language, device
+        As for `apply`.
+
+    Returns
+    -------
+    numpy.ndarray or cupy.ndarray
+        Of the shape and dtype of `x`, computed in float32; or `out`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernellab as kl
+    >>> kl.layernorm(np.array([[1e6, 1e6 + 2]], dtype="float32"), device="emulator").round(3)
+    array([[-1.,  1.]], dtype=float32)
+    """
+    return _on_rows("layernorm", (x,), (weight, bias), -1, out, language, device, eps=eps)
+
+
+def rmsnorm(
+    x: Any,
+    weight: Any = None,
+    eps: float = 1e-6,
+    *,
+    out: Any = None,
+    language: Language = "cuda-c",
+    device: str | Device = "auto",
+) -> Any:
+    """Return ``x / sqrt(mean(x ** 2) + eps) * weight`` along the last axis.
+
+    Parameters
+    ----------
+    x : array of float32, float16 or bfloat16
+        Of any shape and strides. Values must stay under 1e19, or their squares overflow.
+    weight : array, optional
+        One value a column, of the dtype of `x`; by default 1.
+    eps : float
+        Added to the mean square.
+    out : numpy.ndarray or cupy.ndarray, optional
+        Where to put the result; it may be `x`.
+    language, device
+        As for `apply`.
+
+    Returns
+    -------
+    numpy.ndarray or cupy.ndarray
+        Of the shape and dtype of `x`, computed in float32; or `out`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernellab as kl
+    >>> kl.rmsnorm(np.array([[3, 4, 0, 0]], dtype="float32"), device="emulator").round(3)
+    array([[1.2, 1.6, 0. , 0. ]], dtype=float32)
+    """
+    return _on_rows("rmsnorm", (x,), (weight,), -1, out, language, device, eps=eps)
+
+
+def layernorm_gelu(
+    x: Any,
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
+    *,
+    approximate: str = "tanh",
+    out: Any = None,
+    language: Language = "cuda-c",
+    device: str | Device = "auto",
+) -> Any:
+    """Return GeLU of `layernorm` along the last axis, in one kernel.
+
+    Parameters
+    ----------
+    x, weight, bias, eps
+        As for `layernorm`.
+    approximate : {"tanh", "none"}
+        The form of GeLU: by tanh, or by erf. They differ by up to 4.7e-4.
+    out : numpy.ndarray or cupy.ndarray, optional
+        Where to put the result; it may be `x`.
+    language, device
+        As for `apply`.
+
+    Returns
+    -------
+    numpy.ndarray or cupy.ndarray
+        Of the shape and dtype of `x`, computed in float32; or `out`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernellab as kl
+    >>> kl.layernorm_gelu(np.array([[0, 2]], dtype="float32"), device="emulator").round(3)
+    array([[-0.159,  0.841]], dtype=float32)
+    """
+    form = _form("layernorm_gelu", approximate)
+    return _on_rows("layernorm_gelu", (x,), (weight, bias), -1, out, language, device, eps=eps, form=form)
+
+
+def residual_layernorm(
+    x: Any,
+    residual: Any,
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
+    *,
+    out: Any = None,
+    language: Language = "cuda-c",
+    device: str | Device = "auto",
+) -> Any:
+    """Return `layernorm` of ``x + residual`` along the last axis, in one kernel.
+
+    Parameters
+    ----------
+    x, residual : array of float32, float16 or bfloat16
+        Of one shape and dtype; the sum is not rounded to 16 bits.
+    weight, bias, eps
+        As for `layernorm`.
+    out : numpy.ndarray or cupy.ndarray, optional
+        Where to put the result; it may be `x` or `residual`.
+    language, device
+        As for `apply`.
+
+    Returns
+    -------
+    numpy.ndarray or cupy.ndarray
+        Of the shape and dtype of `x`, computed in float32; or `out`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernellab as kl
+    >>> x = np.array([[1, 2]], dtype="float32")
+    >>> kl.residual_layernorm(x, x, device="emulator").round(3)
+    array([[-1.,  1.]], dtype=float32)
+    """
+    return _on_rows("residual_layernorm", (x, residual), (weight, bias), -1, out, language, device, eps=eps)
+
+
+def bias_gelu(
+    x: Any,
+    bias: Any,
+    *,
+    approximate: str = "tanh",
+    out: Any = None,
+    language: Language = "cuda-c",
+    device: str | Device = "auto",
+) -> Any:
+    """Return GeLU of ``x + bias``, the bias one value for each place of the last axis.
+
+    Parameters
+    ----------
+    x : array of float32, float16 or bfloat16
+        Of any shape and strides.
+    bias : array
+        One value a column, of the dtype of `x`.
+    approximate : {"tanh", "none"}
+        The form of GeLU: by tanh, or by erf. They differ by up to 4.7e-4.
+    out : numpy.ndarray or cupy.ndarray, optional
+        Where to put the result; it may be `x`.
+    language, device
+        As for `apply`.
+
+    Returns
+    -------
+    numpy.ndarray or cupy.ndarray
+        Of the shape and dtype of `x`, computed in float32; or `out`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernellab as kl
+    >>> x = np.array([[-np.inf, 0, np.inf]], dtype="float32")
+    >>> kl.bias_gelu(x, np.ones(3, "float32"), approximate="none", device="emulator").round(3)
+    array([[-0.   ,  0.841,    inf]], dtype=float32)
+    """
+    form = _form("bias_gelu", approximate)
+    return _on_rows("bias_gelu", (x,), (bias,), -1, out, language, device, form=form)
+
+
+def softmax_dropout(
+    x: Any,
+    p: float = 0.1,
+    seed: int = 0,
+    axis: int = -1,
+    *,
+    out: Any = None,
+    language: Language = "cuda-c",
+    device: str | Device = "auto",
+) -> Any:
+    """Return `softmax`, each element set to 0 with probability `p` and else divided by ``1 - p``.
+
+    Which are dropped is a function of the seed and of the element's place (with `axis` moved last): the same
+    on every device and in both languages (Philox 4x32-10, 16 bits an element).
+
+    Parameters
+    ----------
+    x : array of float32, float16 or bfloat16
+        Of any shape and strides.
+    p : float
+        From 0 to 1, taken to the nearest 1/65536.
+    seed : int
+        From 0 to ``2**64 - 1``.
+    axis : int
+        Along which the softmax sums to 1.
+    out : numpy.ndarray or cupy.ndarray, optional
+        Where to put the result; it may be `x`.
+    language, device
+        As for `apply`.
+
+    Returns
+    -------
+    numpy.ndarray or cupy.ndarray
+        Of the shape and dtype of `x`, computed in float32; or `out`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernellab as kl
+    >>> kl.softmax_dropout(np.zeros((1, 8), "float32"), p=0.5, seed=1, device="emulator")
+    array([[0.  , 0.25, 0.  , 0.25, 0.  , 0.25, 0.25, 0.25]], dtype=float32)
+    """
+    return _on_rows("softmax_dropout", (x,), (), axis, out, language, device, p=p, seed=seed)
+
+
+BEST = {"bias_gelu": ("vectorised", "vectorised")}
+"""The rung for rows that one block holds, and that for longer ones, by problem."""
+SPLIT = ("softmax", "layernorm", "rmsnorm")
+
+
+def rung_for(problem: str, columns: int) -> str:
+    """Return the id of the rung that suits rows of so many columns.
+
+    Examples
+    --------
+    >>> rung_for("softmax", 1024), rung_for("softmax", 131072)
+    ('softmax/registers', 'softmax/split')
+    """
+    usual, long = BEST.get(problem, ("registers", "split" if problem in SPLIT else "registers"))
+    return f"{problem}/{usual if columns <= LONGEST else long}"
+
+
+def _form(who: str, approximate: str) -> int:
+    if approximate not in GELU_FORMS:
+        known = " or ".join(repr(name) for name in GELU_FORMS)
+        raise SpecError(f"{who}: approximate is {approximate!r}, it must be {known}; correct it")
+    return GELU_FORMS[approximate]
+
+
+def _on_rows(
+    problem: str,
+    arrays: tuple[Any, ...],
+    weights: tuple[Any, ...],
+    axis: int,
+    out: Any,
+    language: Language,
+    device: str | Device,
+    **parameters: int | float,
+) -> Any:
+    """Apply a problem on rows along one axis of arrays of any shape."""
+    place = find_device(device)
+    x, *others = (
+        _array(item, f"{problem}: {name}", place)
+        for item, name in zip(arrays, ("x", "residual"), strict=False)
+    )
+    along = _axis(axis, x.ndim, problem)
+    order = (*(each for each in range(x.ndim) if each != along), along)
+    shape = tuple(x.shape[each] for each in order)
+    for other in others:
+        if other.shape != x.shape:
+            raise SpecError(
+                f"{problem}: residual has shape {other.shape}, it must be {x.shape} like x; make them agree"
+            )
+    columns = shape[-1]
+    with scope(place, (x,), problem):
+        flat = [_flat(item, order, columns) for item in (x, *others)]
+        per_column = [
+            _default(index, columns, x) if item is None else item for index, item in enumerate(weights)
+        ]
+    kernel = rung_for(problem, columns)
+    target = None if out is None else writable(out, problem, place)
+    if target is not None:
+        check_output(target, problem, np.dtype(x.dtype), x.shape)
+    answer = apply(kernel, *flat, *per_column, language=language, device=place, **parameters)
+    with scope(place, (x,), problem):
+        turned = answer.reshape(shape).transpose(tuple(int(each) for each in np.argsort(order)))
+        if target is None:
+            return turned if turned.flags.c_contiguous else turned.copy(order="C")
+        cuda_arrays.assign(target, turned)
+    return out
+
+
+def _array(given: Any, who: str, place: Device) -> Any:
+    # Lists are taken as NumPy's functions take them; their dtype then decides.
+    if isinstance(given, list | tuple | int | float | np.generic):
+        return np.asarray(given)
+    return as_array(given, who, place)
+
+
+def _flat(array: Any, order: tuple[int, ...], columns: int) -> Any:
+    """Return the array as a matrix whose rows lie along the last axis of `order`."""
+    others = math.prod(array.shape[each] for each in order[:-1])
+    return array.transpose(order).reshape(others, columns)
+
+
+def _default(index: int, columns: int, like: Any) -> Any:
+    """Return a weight of ones (the first) or a bias of zeros, where `like` lives."""
+    made = np.full(columns, 0 if index else 1, dtype=like.dtype)
+    if not cuda_arrays.is_on_gpu(like):
+        return made
+    import cupy
+
+    return cupy.asarray(made)
