@@ -188,7 +188,7 @@ def trace(
         who = getattr(source, "__name__", type(source).__name__)
         grid, block, arguments = _call(who, call, ("grid", "block", "args"))
         check_arguments(who, arguments)
-        binary = _compile_numba(source, arguments, arch)
+        binary, arguments = _compile_numba(who, source, arguments, arch)
         entry = next(iter(binary.names.values()))
     else:
         text, path = _text_of(source)
@@ -261,11 +261,14 @@ def _compile_text(text: str, path: str | None, entry: str, options: Sequence[str
     return compile_cuda(text, path=path, arch=arch, options=tuple(options), name_expressions=expressions)
 
 
-def _compile_numba(function: Callable[..., Any], arguments: Sequence[Any], arch: str) -> Binary:
-    from kernellab.compile.numba_arguments import numba_types
+def _compile_numba(
+    who: str, function: Callable[..., Any], arguments: Sequence[Any], arch: str
+) -> tuple[Binary, Sequence[Any]]:
+    from kernellab.compile.numba_arguments import as_declared, numba_types
     from kernellab.compile.numba_kernels import compile_numba
 
-    return compile_numba(function, numba_types(arguments), arch=arch)
+    arguments = as_declared(who, function, arguments)
+    return compile_numba(function, numba_types(arguments, function), arch=arch), arguments
 
 
 def _find_entry(binary: Binary, name: str) -> str:

@@ -124,6 +124,37 @@ def test_trace_of_a_numba_file(tmp_path: Path) -> None:
     assert "which function?" in result.stderr
 
 
+def test_trace_of_a_numba_file_with_signatures(tmp_path: Path) -> None:
+    path = tmp_path / "eager.py"
+    path.write_text(
+        TWIN.replace("@cuda.jit\n", "@cuda.jit('void(float32[:], float32[:])')\n")
+        + "\n@cuda.jit(['void(float32[:])', 'void(float64[:])'])\ndef ones(y):\n    y[cuda.grid(1)] = 1\n"
+    )
+    arguments = ("--grid", 2, "--block", 64, "--arg", "f32[100]:arange", "--arg", "f32[100]")
+    result = cli("trace", f"{path}::double", *arguments)
+    assert "0.0 2.0 4.0 6.0 ..." in result.stdout, result.output
+    result = cli("trace", f"{path}::double", *arguments[:-1], "f64[100]")
+    assert result.exit_code == 2
+    assert "double: argument 1 is float64[::1], it was declared as float32[:]" in result.stderr
+    assert "1.0 1.0 1.0" in cli("trace", f"{path}::ones", "--block", 32, "--arg", "f64[32]").stdout
+
+
+def test_trace_of_a_numba_file_without_numba(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kernellab.compile import numba_cuda
+
+    path = tmp_path / "twin.py"
+    path.write_text(TWIN)
+    monkeypatch.setitem(sys.modules, "numba", None)
+    numba_cuda.cuda_module.cache_clear()
+    try:
+        result = cli("trace", f"{path}::double")
+    finally:
+        numba_cuda.cuda_module.cache_clear()
+    assert result.exit_code == 3
+    assert "numba-cuda does not import" in result.stderr
+    assert "[cuda13]" in result.stderr
+
+
 def test_trace_out_of_bounds_fails_and_still_writes_its_json(axpy: Path, tmp_path: Path) -> None:
     out = tmp_path / "t.json"
     arguments = [*CALL[:-1], "i32=1024", "--json", out]

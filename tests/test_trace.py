@@ -210,7 +210,11 @@ def test_parameters_that_point_to_arrays():
         int i = threadIdx.y, j = threadIdx.x;
         C[i][j] = A[i][j] + B[i][j];
     }"""
-    a, b, c = np.arange(64, dtype=np.float32).reshape(8, 8), np.ones((8, 8), np.float32), np.zeros((8, 8), "f4")
+    a, b, c = (
+        np.arange(64, dtype=np.float32).reshape(8, 8),
+        np.ones((8, 8), np.float32),
+        np.zeros((8, 8), "f4"),
+    )
     kl.trace(text, "add", 1, (8, 8), (a, b, c))
     np.testing.assert_array_equal(c, a + 1)
     with pytest.raises(ArgumentError, match=r"C is `float \(\*\)\[N\]` and takes an array of float32"):

@@ -100,7 +100,7 @@ def _trace(path: Path, entry: str, request: Request, arguments: list[Any]) -> An
             raise SpecError(
                 f"{path}: --global and --option are for CUDA C, and this is Python; leave them out"
             )
-        return trace(find_function(path, entry), grid, block, tuple(arguments), **shared)
+        return trace(find_function(path, entry, request.arch), grid, block, tuple(arguments), **shared)
     return trace(
         path,
         entry or only_kernel(path),
@@ -135,16 +135,21 @@ def only_kernel(path: Path) -> str:
     return names[0]
 
 
-def find_function(path: Path, entry: str) -> Any:
+def find_function(path: Path, entry: str, arch: str = "sm_90") -> Any:
     """Run a Python file and return its kernel: a plain function or a ``@cuda.jit`` dispatcher.
 
     Raises
     ------
     SpecError
         If there is none of that name, or the file fails.
+    UnavailableError
+        If numba-cuda is not here.
     """
+    from kernellab.compile.numba_cuda import without_driver
+
     try:
-        names = runpy.run_path(str(path), run_name="kernellab_traced")
+        with without_driver(arch):  # kernels declared with signatures compile at once, for a device
+            names = runpy.run_path(str(path), run_name="kernellab_traced")
     except (LabError, KeyboardInterrupt):
         raise
     except BaseException as error:

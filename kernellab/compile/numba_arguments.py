@@ -178,6 +178,33 @@ def declared_types(function: Any) -> tuple[ArgumentType, ...] | None:
         return None
 
 
+def as_declared(who: str, function: Any, arguments: Sequence[Any]) -> tuple[Any, ...]:
+    """Arguments as a kernel that was declared with a signature takes them: plain numbers converted.
+
+    Raises
+    ------
+    ArgumentError
+        For an array of another dtype, rank or layout than the declared one.
+    """
+    declared = declared_types(function)
+    if declared is None or len(declared) != len(arguments):
+        return tuple(arguments)
+    return tuple(
+        _as_declared(f"{who}: argument {place}", kind, value)
+        for place, (kind, value) in enumerate(zip(declared, arguments, strict=True))
+    )
+
+
+def _as_declared(what: str, kind: ArgumentType, value: Any) -> Any:
+    given = ArgumentType.of(value)
+    if kind.ndim is None and given.ndim is None:
+        is_number = kind.dtype is not None and isinstance(value, bool | int | float | complex | np.number)
+        return np.array(value).astype(kind.dtype)[()] if is_number else value
+    if (given.dtype, given.ndim) != (kind.dtype, kind.ndim) or kind.layout not in ("A", given.layout):
+        raise ArgumentError(f"{what} is {given}, it was declared as {kind}; pass such a one")
+    return value
+
+
 def flatten_numba_arguments(
     arguments: Sequence[Any], pointer_of: Callable[[Any], int], types: Sequence[ArgumentType] | None = None
 ) -> list[np.generic]:

@@ -222,7 +222,9 @@ def without_driver(arch: str = "sm_90") -> Iterator[None]:
     def note(self: Any, signature: Any) -> None:
         from numba.cuda.core import sigutils
 
-        setattr(self, DECLARED, sigutils.normalize_signature(signature)[0])
+        # Of several signatures the arguments choose, as without any.
+        signature = None if hasattr(self, DECLARED) else sigutils.normalize_signature(signature)[0]
+        setattr(self, DECLARED, signature)
 
     def disable(self: Any, value: bool = True) -> None:
         if not hasattr(self, DECLARED):
