@@ -211,7 +211,7 @@ def lookback(THREADS: int, VECTORS: int, element: str) -> Any:
     read, before_warp, write = _tile(THREADS, VECTORS, element)
     WARPS = THREADS // 32
     SUMS, KEPT = WARPS + 1, VECTORS * elements.lanes(element)
-    ZERO = float32(0)
+    ZERO, AGGREGATE, PREFIX = float32(0), scans.AGGREGATE, scans.PREFIX
 
     def cumsum_lookback(x, y, state, exclusive):
         sums = cuda.shared.array(SUMS, float32, alignment=16)
@@ -222,13 +222,13 @@ def lookback(THREADS: int, VECTORS: int, element: str) -> Any:
         earlier, aggregate = before_warp(value, before, sums)
         if t < 32:
             if t == 0:
-                publish(state, tile, scans.PREFIX if tile == 0 else scans.AGGREGATE, aggregate)
+                publish(state, tile, PREFIX if tile == 0 else AGGREGATE, aggregate)
             tiles_before = ZERO
             if tile > 0:
                 tiles_before = look_back(state, tile)
             if t == 0:
                 if tile > 0:
-                    publish(state, tile, scans.PREFIX, tiles_before + aggregate)
+                    publish(state, tile, PREFIX, tiles_before + aggregate)
                 sums[WARPS] = tiles_before
         cuda.syncthreads()
         write(y, tile, value, before, sums[WARPS] + earlier, exclusive)
@@ -245,6 +245,7 @@ def grouped(THREADS: int, VECTORS: int, GROUP: int, element: str) -> Any:
     read, before_warp, write = _tile(THREADS, VECTORS, element)
     WARPS = THREADS // 32
     SUMS, KEPT = WARPS + 1, VECTORS * elements.lanes(element)
+    AGGREGATE, PREFIX = scans.AGGREGATE, scans.PREFIX
 
     def cumsum_grouped(x, y, state, carries, exclusive):
         sums = cuda.shared.array(SUMS, float32, alignment=16)
@@ -255,11 +256,11 @@ def grouped(THREADS: int, VECTORS: int, GROUP: int, element: str) -> Any:
         earlier, aggregate = before_warp(value, before, sums)
         if t < 32:
             if t == 0:
-                publish(state, tile, scans.AGGREGATE, aggregate)
+                publish(state, tile, AGGREGATE, aggregate)
             tiles_before = in_group(state, carries, tile, GROUP)
             if t == 0:
                 if tile % GROUP == GROUP - 1:
-                    publish(carries, tile // GROUP, scans.PREFIX, tiles_before + aggregate)
+                    publish(carries, tile // GROUP, PREFIX, tiles_before + aggregate)
                 sums[WARPS] = tiles_before
         cuda.syncthreads()
         write(y, tile, value, before, sums[WARPS] + earlier, exclusive)

@@ -117,7 +117,7 @@ def aggregated(BINS: int, THREADS: int, BLOCKS: int) -> Any:
     """Make the twin of histogram/aggregated."""
     from numba import cuda, int32, uint32
 
-    ZERO = uint32(0)
+    ZERO, EVERY = uint32(0), ALL_LANES
 
     def histogram_aggregated(x, counts):
         scratch = cuda.shared.array(BINS, uint32)
@@ -127,7 +127,7 @@ def aggregated(BINS: int, THREADS: int, BLOCKS: int) -> Any:
         lane = cuda.threadIdx.x % 32
         for first in range(cuda.grid(1) - lane, x.size, cuda.gridDim.x * THREADS):
             is_inside = first + lane < x.size
-            inside = cuda.ballot_sync(ALL_LANES, is_inside)
+            inside = cuda.ballot_sync(EVERY, is_inside)
             if is_inside:
                 byte = int32(x[first + lane])
                 same = cuda.match_any_sync(inside, byte)

@@ -3,15 +3,15 @@
 // computes  y[i] = x[0] + ... + x[i], or without x[i] where `exclusive` is 1
 // mapping   totals: a block -> the sum of THREADS elements; offsets: one block -> the scan of all sums;
 //           blocks: a block -> THREADS elements again, with what comes before them
-// load x ? sectors/request
-// store y ? sectors/request
-// load partials ? sectors/request
-// store partials ? sectors/request
-// load offsets ? sectors/request
-// store offsets ? sectors/request
-// shared store scratch ? wavefronts/request
-// shared load scratch ? wavefronts/request
-// shared load scratch ? requests
+// load x 4 sectors/request
+// store y 4 sectors/request
+// load partials 4 sectors/request
+// store partials 1 sectors/request
+// load offsets 1 sectors/request
+// store offsets 4 sectors/request
+// shared store scratch 1 wavefronts/request
+// shared load scratch 1 wavefronts/request
+// shared load scratch 3704 requests
 // teaches   Each level of the tree halves the lanes that work, so most of a block idles in most steps, and a
 //           barrier follows each: compare the requests with those of cumsum/hillis_steele. The tree's
 //           strides are powers of two, which without padding would be conflicts up to 16-way.

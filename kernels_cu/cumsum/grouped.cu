@@ -3,13 +3,13 @@
 // computes  y[i] = x[0] + ... + x[i], or without x[i] where `exclusive` is 1
 // mapping   block b -> tile b: a warp -> 32 * VECTORS neighbouring vectors of 16 bytes, a lane -> each 32nd
 //           of them; warp 0 -> what comes before the tile
-// load x ? sectors/request
-// store y ? sectors/request
-// shared store sums ? wavefronts/request
-// shared load sums ? wavefronts/request
-// teaches   A tile adds the sums of its group, up to GROUP - 1 words that one warp reads at once, to the
-//           prefix that the last tile of the group before has published: the same terms in the same order
-//           every time. The chain of waiting is one step a group and not one a tile.
+// load x 16 sectors/request
+// store y 16 sectors/request
+// shared store sums 1 wavefronts/request
+// shared load sums 1.67 wavefronts/request
+// teaches   A tile adds the sums of its group, up to GROUP - 1 words, to the prefix that the last tile of
+//           the group before has published: the same terms in the same order every time. The chain of
+//           waiting is one step a group.
 // source    Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", regular search
 
 #include "scan.cuh"
@@ -23,10 +23,8 @@
 #ifndef GROUP
 #define GROUP 256
 #endif
-static_assert(GROUP >= 32 && GROUP <= 1024 && GROUP % 32 == 0,
-              "cumsum/grouped: GROUP must be whole warps of tiles");
-static_assert(THREADS >= 32 && THREADS <= 1024 && THREADS % 32 == 0,
-              "cumsum/grouped: THREADS must be whole warps");
+static_assert(GROUP >= 32 && GROUP <= 1024 && GROUP % 32 == 0, "cumsum/grouped: GROUP must be whole warps");
+static_assert(THREADS % 32 == 0 && THREADS <= 1024, "cumsum/grouped: THREADS must be whole warps");
 static_assert(VECTORS >= 1 && VECTORS <= 8, "cumsum/grouped: VECTORS must be 1 to 8, they live in registers");
 
 extern "C" __global__ __launch_bounds__(THREADS) void cumsum_grouped(const element_t* __restrict__ x,

@@ -3,15 +3,15 @@
 // computes  y[i] = x[0] + ... + x[i], or without x[i] where `exclusive` is 1
 // mapping   totals: a block -> the sum of THREADS elements; offsets: one block -> the scan of all sums;
 //           blocks: a block -> THREADS elements again, with what comes before them
-// load x ? sectors/request
-// store y ? sectors/request
-// load partials ? sectors/request
-// store partials ? sectors/request
-// load offsets ? sectors/request
-// store offsets ? sectors/request
-// shared store scratch ? wavefronts/request
-// shared load scratch ? wavefronts/request
-// shared load scratch ? requests
+// load x 4 sectors/request
+// store y 4 sectors/request
+// load partials 4 sectors/request
+// store partials 1 sectors/request
+// load offsets 1 sectors/request
+// store offsets 4 sectors/request
+// shared store scratch 1 wavefronts/request
+// shared load scratch 1 wavefronts/request
+// shared load scratch 7937 requests
 // teaches   256 elements take 8 steps and 8 x 256 additions, where 255 would do; but a step is one add, one
 //           barrier, and lanes read neighbouring words. The array is read twice and written once: sums of
 //           blocks first, then each block again with what comes before it. See cumsum/lookback for one pass.

@@ -3,10 +3,10 @@
 // computes  y[i] = x[0] + ... + x[i], or without x[i] where `exclusive` is 1
 // mapping   block b -> tile b: a warp -> 32 * VECTORS neighbouring vectors of 16 bytes, a lane -> each 32nd
 //           of them; warp 0 -> what comes before the tile
-// load x ? sectors/request
-// store y ? sectors/request
-// shared store sums ? wavefronts/request
-// shared load sums ? wavefronts/request
+// load x 16 sectors/request
+// store y 16 sectors/request
+// shared store sums 1 wavefronts/request
+// shared load sums 1.67 wavefronts/request
 // teaches   One read and one write, where reduce-then-scan reads twice. A tile publishes its sum as soon as
 //           it is known, and its prefix once it has found one behind it; meanwhile the other blocks of the
 //           multiprocessor load and store. The order of the additions depends on who was first: floats may
@@ -22,8 +22,7 @@
 #ifndef VECTORS
 #define VECTORS 4
 #endif
-static_assert(THREADS >= 32 && THREADS <= 1024 && THREADS % 32 == 0,
-              "cumsum/lookback: THREADS must be whole warps");
+static_assert(THREADS % 32 == 0 && THREADS <= 1024, "cumsum/lookback: THREADS must be whole warps");
 static_assert(VECTORS >= 1 && VECTORS <= 8,
               "cumsum/lookback: VECTORS must be 1 to 8, they live in registers");
 
