@@ -13,6 +13,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 
 from kernellab.errors import UnavailableError
@@ -110,9 +111,31 @@ def discover(search_path: Sequence[str], environment: os._Environ[str] | dict[st
     return Toolchain(major, nvrtc, tuple(include_dirs), tuple(headers), nvdisasm, nvcc, devrt, stamp)
 
 
-def install_command() -> str:
-    """The command that brings a whole set, of the CUDA version that is here."""
-    return f"pip install 'kernellab[cuda{12 if toolchain().major == 12 else 13}]'"
+def install_command(extra: str = "") -> str:
+    """The command that brings an extra; by default the whole set of the CUDA version that is here.
+
+    kernellab is on no index: its clone is installed where it lies, and without one the extra's own
+    requirements are named.
+    """
+    extra = extra or f"cuda{12 if toolchain().major == 12 else 13}"
+    clone = _clone()
+    if clone is None:
+        return f"pip install {' '.join(_requirements(extra))}"
+    return f"pip install -e '{'.' if Path.cwd() == clone else clone}[{extra}]'"
+
+
+def _clone() -> Path | None:
+    root = Path(__file__).resolve().parents[2]
+    return root if (root / "pyproject.toml").is_file() else None
+
+
+def _requirements(extra: str) -> list[str]:
+    found = []
+    for each in metadata.requires("kernellab") or ():
+        requirement, _, marker = each.partition(";")
+        if re.search(rf"extra\s*==\s*['\"]{extra}['\"]", marker):
+            found.append(f"'{requirement.strip()}'")
+    return found
 
 
 def require_nvdisasm() -> Path:
@@ -142,7 +165,7 @@ def header_remedy(name: str) -> str | None:
     """How to get a header of NVIDIA's, such as ``crt/mma.h`` or ``cub/cub.cuh``; None for any other."""
     top = name.split("/")[0]
     if top.startswith("curand"):
-        return "pip install 'kernellab[peers]' brings it (wheel nvidia-curand)"
+        return f"{install_command('peers')} brings it (wheel nvidia-curand)"
     wheel = _header_wheel(top)
     return f"{install_command()} brings it (wheel {wheel})" if wheel else None
 

@@ -42,8 +42,10 @@ def import_cupy() -> Any:
     try:
         import cupy
     except ImportError as error:
+        from kernellab.compile.toolchain import install_command
+
         raise UnavailableError(
-            f"device: 'gpu' needs CuPy ({error}); install it with pip install 'kernellab[cuda13]'"
+            f"device: 'gpu' needs CuPy ({error}); install it with {install_command()}"
         ) from error
     try:
         count = cupy.cuda.runtime.getDeviceCount()

@@ -197,9 +197,11 @@ def image_of(binary: Binary, capability: str, who: str) -> tuple[bytes, str]:
         return binary.cubin, ".cubin"
     if not is_native and built <= int(capability) and binary.ptx:
         return binary.ptx.encode(), ".ptx"
+    from kernellab.compile.toolchain import install_command
+
     raise UnavailableError(
         f"{who}: there is no machine code for it ({binary.log or 'no assembler here'}); "
-        "install kernellab[cuda13]"
+        f"{install_command()} brings one"
     )
 
 
@@ -265,7 +267,9 @@ def architecture(capability: str, known: tuple[int, ...], who: str = "gpu") -> s
     older = [arch for arch in known if arch <= number]
     if not older:
         least = min(known, default=0)
-        remedy = "CUDA 12 (pip install 'kernellab[cuda12]') compiles for 5.0 and newer"
+        from kernellab.compile.toolchain import install_command
+
+        remedy = f"CUDA 12 ({install_command('cuda12')}) compiles for 5.0 and newer"
         raise UnavailableError(
             f"{who}: this GPU has capability {number // 10}.{number % 10}, the NVRTC here compiles for "
             f"{least // 10}.{least % 10} and newer; {remedy}"

@@ -1,7 +1,9 @@
 import sys
+from pathlib import Path
 
 import pytest
 
+import kernellab
 from kernellab.compile import toolchain
 from kernellab.compile.toolchain import discover
 from kernellab.errors import UnavailableError
@@ -109,12 +111,26 @@ def test_tools_on_the_path(tmp_path):
     assert discover([], {"PATH": str(tmp_path / "bin")}).nvcc == nvcc
 
 
-@pytest.mark.parametrize(
-    ("platform", "words"), [("darwin", "macOS"), ("linux", "pip install 'kernellab[cuda1")]
-)
+@pytest.mark.parametrize(("platform", "words"), [("darwin", "macOS"), ("linux", "[cuda1")])
 def test_no_nvrtc_is_explained(monkeypatch, platform, words):
     monkeypatch.setattr(sys, "platform", platform)
     assert words in str(toolchain.explain_missing_nvrtc())
+
+
+def test_a_clone_is_installed_from_where_it_is(monkeypatch, tmp_path):
+    clone = Path(kernellab.__file__).parents[1]
+    monkeypatch.chdir(clone)
+    assert toolchain.install_command("cuda13") == "pip install -e '.[cuda13]'"
+    monkeypatch.chdir(tmp_path)
+    assert toolchain.install_command("peers") == f"pip install -e '{clone}[peers]'"
+
+
+def test_a_wheel_is_on_no_index_so_its_requirements_are_named(monkeypatch):
+    monkeypatch.setattr(toolchain, "_clone", lambda: None)
+    command = toolchain.install_command("cuda12")
+    assert "kernellab" not in command
+    assert "'cupy-cuda12x>=14'" in command
+    assert "cuda13" not in command
 
 
 def test_no_nvdisasm_is_explained(without):
