@@ -1,0 +1,103 @@
+"""softmax, layernorm, rmsnorm and the fusions as functions: axes, views, outputs, defaults, bad input."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import kernellab as kl
+from kernellab.api_rows import rung_for
+from kernellab.catalog import gelus, norms, philox, softmax
+
+F = np.float32
+RNG = np.random.default_rng(0)
+
+
+def on_emulator(function, *arrays, **options):
+    return function(*arrays, device="emulator", **options)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_softmax_along_any_axis_of_a_view(axis):
+    x = RNG.standard_normal((4, 6, 10)).astype(F)[::-1, ::2]
+    y = on_emulator(kl.softmax, x, axis=axis)
+    turned = np.moveaxis(x, axis, -1)
+    expected = softmax.reference(turned.reshape(-1, turned.shape[-1]))["y"].reshape(turned.shape)
+    assert y.flags.c_contiguous
+    assert y.shape == x.shape
+    assert np.allclose(y, np.moveaxis(expected, -1, axis), atol=1e-6)
+
+
+def test_softmax_into_its_own_input():
+    x = RNG.standard_normal((3, 5)).astype(F)
+    expected = softmax.reference(x)["y"]
+    assert on_emulator(kl.softmax, x, out=x) is x
+    assert np.allclose(x, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_halves_stay_halves(dtype):
+    x = RNG.standard_normal((2, 3, 8)).astype(dtype)
+    assert on_emulator(kl.softmax, x).dtype == dtype
+    assert on_emulator(kl.layernorm, x).dtype == dtype
+
+
+def test_norms_and_fusions_beside_their_references():
+    x, residual = RNG.standard_normal((2, 4, 40)).astype(F)
+    weight, bias = RNG.standard_normal((2, 40)).astype(F)
+    normal = norms.normalised(x, weight, bias, 1e-5)
+    assert np.allclose(on_emulator(kl.layernorm, x, weight, bias), normal, atol=1e-5)
+    assert np.allclose(
+        on_emulator(kl.layernorm, x, bias=bias), norms.normalised(x, np.ones(40), bias, 1e-5), atol=1e-5
+    )
+    fused = on_emulator(kl.layernorm_gelu, x, weight, bias, approximate="none")
+    assert np.allclose(fused, gelus.gelu(normal, gelus.ERF), atol=1e-5)
+    summed = on_emulator(kl.residual_layernorm, x, residual, weight, bias)
+    assert np.allclose(summed, norms.normalised(x + residual, weight, bias, 1e-5), atol=1e-5)
+    assert np.allclose(on_emulator(kl.bias_gelu, x, bias), gelus.gelu(x + bias, gelus.TANH), atol=1e-5)
+    scale = 1 / np.sqrt(np.square(x).mean(axis=1, keepdims=True))
+    assert np.allclose(on_emulator(kl.rmsnorm, x, weight), x * scale * weight, atol=1e-5)
+    dropped = on_emulator(kl.softmax_dropout, x, p=0.25, seed=9)
+    assert np.allclose(dropped, philox.dropped(softmax.reference(x)["y"], 0.25, 9), atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0,), (2, 0, 3)])
+def test_nothing_in_nothing_out(shape):
+    x = np.zeros(shape, F)
+    assert on_emulator(kl.softmax, x).shape == shape
+    assert on_emulator(kl.layernorm, x).shape == shape
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda x: kl.softmax(x, axis=2), kl.SpecError, r"axis is 2, it must lie in \[-2, 2\)"),
+        (lambda x: kl.softmax(x, axis=0.5), kl.ArgumentError, "axis is 0.5, it must be an integer"),
+        (lambda x: kl.softmax(F(1)), kl.SpecError, "axis is -1"),
+        (
+            lambda x: kl.softmax(x.astype("float64")),
+            kl.ArgumentError,
+            "float64.*float32 or float16 or bfloat16",
+        ),
+        (lambda x: kl.layernorm(x, np.ones(3, F)), kl.SpecError, r"weight has shape \(3,\).*columns = 4"),
+        (lambda x: kl.layernorm(x, np.ones(4)), kl.ArgumentError, "weight has dtype float64"),
+        (lambda x: kl.layernorm(x, eps=-1.0), kl.SpecError, "eps is -1.0, it must be at least 0"),
+        (lambda x: kl.residual_layernorm(x, x[:1]), kl.SpecError, r"residual has shape \(1, 4\)"),
+        (lambda x: kl.bias_gelu(x, np.ones(4, F), approximate="erf"), kl.SpecError, "'none' or 'tanh'"),
+        (lambda x: kl.softmax_dropout(x, p=1.5), kl.SpecError, "p is 1.5, it must be at most 1"),
+        (lambda x: kl.softmax_dropout(x, seed=-1), kl.SpecError, "seed is -1"),
+        (lambda x: kl.softmax(x, out=np.zeros((2, 4))), kl.ArgumentError, "float64"),
+    ],
+)
+def test_bad_input_is_one_sentence(call, error, words):
+    with pytest.raises(error, match=words) as caught:
+        call(np.zeros((2, 4), F))
+    assert "\n" not in str(caught.value)
+
+
+def test_long_rows_take_the_rung_that_splits_them():
+    assert rung_for("layernorm", 32768) == "layernorm/registers"
+    assert rung_for("layernorm", 32769) == "layernorm/split"
+    assert rung_for("bias_gelu", 10**6) == "bias_gelu/vectorised"
+    assert rung_for("layernorm_gelu", 10**6) == "layernorm_gelu/registers"
