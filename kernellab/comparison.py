@@ -10,6 +10,7 @@ import kernellab.verify as checker
 from kernellab.errors import SpecError
 from kernellab.hardware import with_counts
 from kernellab.instruments.clock import is_slower
+from kernellab.instruments.clock import time_ratio as ratio_of
 from kernellab.kernel import LANGUAGES, Kernel
 from kernellab.measurement import check_options, find_place, observe, prepare, with_times
 from kernellab.problem import Case
@@ -91,6 +92,15 @@ class Comparison:
         return is_slower(first[0].samples, second[0].samples, EQUAL)
 
     @property
+    def time_interval(self) -> tuple[float, float]:
+        """95 % confidence interval of Numba's time over that of CUDA C; NaN where one was not timed."""
+        first, second = (record.timings for record in self.records)
+        if not first or not second:
+            return math.nan, math.nan
+        _, low, high = ratio_of(first[0].samples, second[0].samples)
+        return low, high
+
+    @property
     def speed(self) -> str:
         """Which language is faster, in words; empty where one was not timed."""
         ratio = self.time_ratio
@@ -158,6 +168,7 @@ class Comparison:
             "records": [record.to_dict() for record in self.records],
             "outputs": plain(self.outputs),
             "time_ratio": plain(self.time_ratio),
+            "time_interval": plain(self.time_interval),
             "launch_seconds": plain(self.launch_seconds),
         }
 

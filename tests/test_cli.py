@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fakes import make_gpu
 from typer.testing import CliRunner
 
 from kernellab.cli import app
@@ -238,6 +239,49 @@ def test_ctrl_c_ends_cleanly(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["endless.cu"]
 
 
+@pytest.mark.parametrize("kind", ["json", "html"])
+def test_an_input_is_never_overwritten(axpy: Path, tmp_path: Path, kind: str) -> None:
+    values = tmp_path / "x.npy"
+    np.save(values, np.ones(1000, np.float32))
+    call = ("trace", f"{axpy}::axpy", *CALL[:4], "--arg", values, *CALL[6:])
+    for target in (axpy, tmp_path / "." / "x.npy"):
+        before = target.read_bytes()
+        result = cli(*call, f"--{kind}", target)
+        assert result.exit_code == 2
+        assert f"{target}: it is read by this command, and --{kind} would overwrite it" in result.stderr
+        assert target.read_bytes() == before
+
+
+def test_an_output_is_named_once(axpy: Path, tmp_path: Path) -> None:
+    result = cli("trace", axpy, *CALL, "--json", tmp_path / "x", "--html", tmp_path / "x")
+    assert result.exit_code == 2
+    assert "x: --json and --html both name it; write to two files" in result.stderr
+    assert not (tmp_path / "x").exists()
+
+
+def test_report_does_not_write_over_what_it_reads(tmp_path: Path) -> None:
+    out = tmp_path / "c.json"
+    assert cli("compare", "relu/branch", "--json", out).exit_code == 0
+    result = cli("report", out, "--html", out)
+    assert result.exit_code == 2
+    assert "--html would overwrite it" in result.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")
+@pytest.mark.parametrize("command", [("run", "divergence", "--language", "cuda-c"), ("check", "relu/branch")])
+def test_files_are_written_though_nobody_reads_the_output(tmp_path: Path, command: tuple) -> None:
+    out = tmp_path / "out.json"
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "kernellab.cli", *command, "--json", str(out)],
+        stdout=writer, stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(out.read_text())["kind"] == command[0]
+
+
 # -- run, check, compare
 def test_run_writes_json_and_html_and_reports_the_same(tmp_path: Path) -> None:
     out, page = tmp_path / "run.json", tmp_path / "run.html"
@@ -291,6 +335,47 @@ def test_compare_prints_both_languages() -> None:
     assert result.exit_code == 0, result.output
     for part in ("CUDA C", "Numba", "registers", "SASS instructions", "padded.cu", "both right"):
         assert part in result.stdout
+
+
+def test_compare_on_a_gpu_says_who_is_faster_and_what_a_launch_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, _ = make_gpu(monkeypatch)
+    world.seconds |= {"copy_scalar": 1e-4, "copy_scalar twin": 1.2e-4}
+    result = cli("compare", "copy/scalar", "--case", "1000 elements", "--device", "gpu", columns=120)
+    assert result.exit_code == 0, result.output
+    last = result.stdout.strip().splitlines()[-2:]
+    assert last[0] == "time: Numba is slower by 20.0 %; Numba by CUDA C, 95 % confidence: 1.200 to 1.200"
+    assert last[1] == "launch, on the host and not in that time: CUDA C 5.0 us, Numba 5.0 us"
+
+
+def test_compare_on_both_puts_counts_beside_hardware_counters(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_gpu(monkeypatch)
+    seen = {"global_load_sectors": 126.0, "seconds": 1e-6}
+    monkeypatch.setattr("kernellab.instruments.counters.read_counters", lambda jobs: [[seen]])
+    result = cli("compare", "copy/scalar", "--case", "1000 elements", "--device", "both", columns=120)
+    assert result.exit_code == 0, result.output
+    rows = [line.split() for line in result.stdout.splitlines() if "global_load_sectors " in line]
+    assert [row[1:3] for row in rows] == [["126", "126"], ["125", "125"]]  # measured, then counted
+    assert "global_load_sectors: counted 125, measured 126" in result.stdout
+
+
+def test_compare_where_nothing_is_timed_says_nothing_of_time() -> None:
+    result = cli("compare", "copy/scalar", "--case", "1000 elements", "--device", "emulator")
+    assert result.exit_code == 0, result.output
+    assert "launch, on the host" not in result.stdout
+    assert "time:" not in result.stdout
+
+
+@pytest.mark.parametrize("command", ["run", "compare"])
+def test_both_without_a_gpu_exits_3(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import kernellab.devices
+
+    def missing() -> None:
+        raise UnavailableError("device: 'gpu' is not here")
+
+    monkeypatch.setattr(kernellab.devices, "_gpu", missing)
+    result = cli(command, *(["copy/scalar"] if command == "compare" else []), "--device", "both")
+    assert result.exit_code == 3
+    assert "'gpu' is not here" in result.stderr
 
 
 def test_json_to_standard_output_is_json_alone() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -81,7 +82,9 @@ class FakeCupy:
     def __init__(self, stopwatch: FakeStopwatch) -> None:
         self.stopwatch = stopwatch
         runtime = SimpleNamespace(memcpyDeviceToDevice=3, memcpyAsync=self.copy_async)
-        self.cuda = SimpleNamespace(runtime=runtime, get_current_stream=lambda: SimpleNamespace(ptr=0))
+        self.cuda = SimpleNamespace(
+            runtime=runtime, get_current_stream=lambda: SimpleNamespace(ptr=0, synchronize=lambda: None)
+        )
 
     def __getattr__(self, name: str) -> object:
         return getattr(np, name)
@@ -121,7 +124,8 @@ class FakeGpu:
         self.breaks_at = breaks_at
         self.launches = 0
         self.l2_bytes = 0
-        self.memory = SimpleNamespace(free_pools=lambda: None)
+        self.memory = SimpleNamespace(free_pools=lambda: None, available=lambda: 2**40)
+        self.health = SimpleNamespace(naming=lambda who: nullcontext(), check=lambda: None)
         self.cupy = FakeCupy(stopwatch)
         self._compiler = EmulatedDevice()
 

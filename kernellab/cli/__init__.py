@@ -30,6 +30,15 @@ class DeviceName(StrEnum):
     EMULATOR = "emulator"
 
 
+class DevicesName(StrEnum):
+    """Where to run, or on both beside each other."""
+
+    AUTO = "auto"
+    GPU = "gpu"
+    EMULATOR = "emulator"
+    BOTH = "both"
+
+
 class LanguageName(StrEnum):
     """In which language."""
 
@@ -40,8 +49,14 @@ class LanguageName(StrEnum):
 
 Device = Annotated[
     DeviceName,
+    typer.Option("--device", help="Where; auto is the GPU if there is one."),
+]
+Devices = Annotated[
+    DevicesName,
     typer.Option(
-        "--device", help="Where; auto is the GPU if there is one, and the emulator for what is counted (run)."
+        "--device",
+        help="Where; auto is the GPU if there is one, and the emulator for what is counted (run); both puts "
+        "the emulator's counts beside the GPU's times and counters.",
     ),
 ]
 Language = Annotated[LanguageName, typer.Option("--language", help="CUDA C, its Numba twin, or both.")]
@@ -80,7 +95,7 @@ def run(
         list[str] | None,
         typer.Argument(help="Which; by default coalescing, bank-conflicts and divergence."),
     ] = None,
-    device: Device = DeviceName.AUTO,
+    device: Devices = DevicesName.AUTO,
     language: Language = LanguageName.BOTH,
     json_file: Json = None,
     html_file: Html = None,
@@ -121,11 +136,11 @@ def compare(
     parameter: Annotated[
         list[str] | None, typer.Option("--parameter", "-p", help="A run-time scalar: stride=8")
     ] = None,
-    device: Device = DeviceName.AUTO,
+    device: Devices = DevicesName.AUTO,
     json_file: Json = None,
     html_file: Html = None,
 ) -> None:
-    """Lay a rung's CUDA C beside its Numba twin: answers, counts, registers, instruction mix, lines."""
+    """Lay a rung's CUDA C beside its Numba twin: answers, times, counts, registers, instructions, lines."""
     from kernellab.cli.compare_command import compare_languages
 
     compare_languages(name, case, parameter or [], device.value, json_file, html_file)

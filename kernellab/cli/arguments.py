@@ -83,6 +83,22 @@ def parse_argument(text: str, seed: int = 0) -> Any:
     raise SpecError(f"--arg {text}: it is none of the forms {FORMS}; write one of these")
 
 
+def files_of(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return the ``.npy`` files that arguments, or values of variables, are read from.
+
+    Examples
+    --------
+    >>> files_of(["x.npy", "i32[8]:y.npy", "weights=z.npy", "f32[8]:ones"])
+    ('x.npy', 'y.npy', 'z.npy')
+    """
+    found = []
+    for text in texts:
+        array = _ARRAY.fullmatch(text.strip())
+        name = array["fill"] or "" if array else re.sub(r"^\w+=(\w+\[[^\]]*\]:)?", "", text.strip())
+        found.append(name)
+    return tuple(name for name in found if name.endswith(".npy"))
+
+
 def load_array(path: str) -> npt.NDArray[Any]:
     """Return the array of a ``.npy`` file, C-contiguous."""
     try:

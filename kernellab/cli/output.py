@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernellab.errors import SpecError
 from kernellab.kernel import LANGUAGES, Language
 
 if TYPE_CHECKING:
@@ -28,13 +29,25 @@ def languages(name: str) -> tuple[Language, ...]:
     return LANGUAGES if name == "both" else tuple(each for each in LANGUAGES if each == name)
 
 
-def check_files(*files: Path | None) -> None:
-    """Refuse files that cannot be written, before the work is done."""
+def check_files(json_file: Path | None, html_file: Path | None, reads: Sequence[Path] = ()) -> None:
+    """Refuse files that cannot be written, or hold what the command reads, before the work is done.
+
+    Raises
+    ------
+    SpecError
+        For a folder, a file that is one of `reads`, or one file for both.
+    """
     from kernellab.report.document import check_writable
 
-    for file in files:
-        if file is not None and str(file) != "-":
-            check_writable(file)
+    for option, file in (("--json", json_file), ("--html", html_file)):
+        if file is None or (option == "--json" and str(file) == "-"):
+            continue
+        check_writable(file)
+        if any(read.exists() and file.exists() and read.samefile(file) for read in reads):
+            rule = f"it is read by this command, and {option} would overwrite it"
+            raise SpecError(f"{file}: {rule}; choose another place")
+    if json_file is not None and html_file is not None and json_file.resolve() == html_file.resolve():
+        raise SpecError(f"{json_file}: --json and --html both name it; write to two files")
 
 
 @contextlib.contextmanager
@@ -77,19 +90,20 @@ def patience(what: str, after: float = 2.0) -> Iterator[None]:
 
 
 def save(document: Document, json_file: Path | None, html_file: Path | None) -> None:
-    """Write what was asked for; ``-`` is standard output."""
+    """Write what was asked for; ``-`` is standard output, which comes last."""
     from kernellab.report.document import to_json, write
+    from kernellab.report.text import Lasting
 
-    if json_file is not None:
-        text = to_json(document)
-        if str(json_file) == "-":
-            sys.stdout.write(text)
-        else:
-            write(json_file, text)
     if html_file is not None:
         from kernellab.report.html import page
 
         write(html_file, page([document]))
+    if json_file is not None and not is_silent(json_file):
+        write(json_file, to_json(document))
+    elif json_file is not None:
+        target = Lasting(sys.stdout)
+        target.write(to_json(document))
+        target.flush()
 
 
 def is_silent(json_file: Path | None) -> bool:

@@ -13,7 +13,7 @@ def report(files: Sequence[Path], html_file: Path | None, is_pictured: bool | No
     from kernellab.report.document import load, write
     from kernellab.report.text import console, print_document
 
-    output.check_files(html_file)
+    output.check_files(None, html_file, files)
     documents = [load(path) for path in files]
     if html_file is not None:
         from kernellab.report.html import page

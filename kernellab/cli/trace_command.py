@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kernellab.cli import output
-from kernellab.cli.arguments import describe, parse_argument, parse_globals, parse_sides
+from kernellab.cli.arguments import describe, files_of, parse_argument, parse_globals, parse_sides
 from kernellab.errors import ExecutionError, LabError, SpecError
 from kernellab.report.table import Column, Table
 
@@ -38,8 +38,9 @@ def trace_kernel(request: Request, json_file: Path | None, html_file: Path | Non
     from kernellab.report.document import Document
     from kernellab.report.text import console, print_table, print_trace
 
-    output.check_files(json_file, html_file)
     path, entry = split_target(request.target)
+    arrays = files_of((*request.arguments, *request.variables))
+    output.check_files(json_file, html_file, (path, *map(Path, arrays)))
     arguments = [parse_argument(text, seed) for seed, text in enumerate(request.arguments)]
     before = [value.copy() if isinstance(value, np.ndarray) else value for value in arguments]
     failure = None

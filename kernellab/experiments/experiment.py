@@ -11,10 +11,12 @@ from kernellab.kernel import Kernel
 from kernellab.problem import Array, Case
 
 if TYPE_CHECKING:
+    from kernellab.experiments.clocked import GpuClock
     from kernellab.experiments.picture import Picture
     from kernellab.record import Record
 
 NEEDS_GPU, NEEDS_SASS, NEEDS_COUNTS = "needs a GPU", "needs nvdisasm", "needs counts"
+NOT_TIMED = "not timed"
 HELD, REFUTED, FAILED = "held", "refuted", "failed"
 
 
@@ -52,11 +54,14 @@ class Column:
         Its name in the Record.
     digits : int
         Digits after the point, where it has a fraction.
+    scale : float
+        What the reading is multiplied by to be shown.
     """
 
     header: str
     reading: str
     digits: int = 2
+    scale: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -149,11 +154,14 @@ class Claim:
     judge : callable
         ``judge(rows) -> (verdict, our number)``, with the verdict ``held``, ``refuted``, ``needs a GPU`` or
         ``needs nvdisasm``.
+    timed : callable, optional
+        ``timed(clock) -> (verdict, our number)``, asked instead where there is a GPU.
     """
 
     text: str
     source: str
     judge: Callable[[Rows], tuple[str, str]]
+    timed: Callable[[GpuClock], tuple[str, str]] | None = None
 
 
 @dataclass(frozen=True)
@@ -232,8 +240,8 @@ class Outcome:
     language : str
         On which twin it was judged.
     verdict : str
-        ``held``, ``failed`` (ours), ``refuted`` (others'); ``needs a GPU``, ``needs nvdisasm`` or
-        ``needs counts`` where it cannot be said here.
+        ``held``, ``failed`` (ours), ``refuted`` (others'); ``needs a GPU``, ``needs nvdisasm``,
+        ``needs counts`` or ``not timed`` where it cannot be said here.
     found : str
         Our number.
     """

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kernellab.errors import SpecError
+from kernellab.errors import LabError, SpecError
+from kernellab.experiments.clocked import GpuClock
 from kernellab.experiments.experiment import (
     FAILED,
     HELD,
     NEEDS_COUNTS,
     NEEDS_SASS,
+    NOT_TIMED,
+    Column,
     Experiment,
     Outcome,
     Panel,
@@ -30,7 +33,8 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how many steps are done, and how many there are."""
-ON_GPU = "a GPU run gives answers; counts come from --device emulator"
+ON_GPU = "a GPU run gives answers and times; counts come from --device emulator or both"
+TIME = Column("us", "seconds_cold", 2, 1e6)
 
 
 def run(
@@ -45,9 +49,10 @@ def run(
     ----------
     experiment : Experiment
         What to run.
-    device : {"auto", "gpu", "emulator"} or Device
-        Where. ``"auto"`` is the emulator, since what experiments ask is counted; on the GPU only the answers
-        are compared, and what needs counts says so.
+    device : {"auto", "gpu", "emulator", "both"} or Device
+        Where. ``"auto"`` is the emulator, since what experiments ask is counted. The GPU compares answers,
+        times every point and what claims say of time; what needs counts says so. ``"both"`` is the GPU with
+        the emulator's counts beside, and the emulator alone for exhibits, which may break a GPU's context.
     languages : sequence of {"cuda-c", "numba"}
         In which languages; each is judged for itself.
     progress : callable, optional
@@ -69,7 +74,8 @@ def run(
 
     _check_languages(languages)
     started = time.perf_counter()
-    where = find_device("emulator" if device == "auto" else device)
+    is_both = device == "both"
+    where = find_device("gpu" if is_both else "emulator" if device == "auto" else device)
     report = progress or (lambda what, done, total: None)
     total = len(experiment.points) * len(languages)
     report(f"{experiment.name}: compiling", 0, total)
@@ -86,13 +92,36 @@ def run(
                 if language == "numba" and not point.kernel.has_twin:
                     notes.append(f"{point.label}: no Numba twin: {point.kernel.twin}")
                     continue
+                place: str | Device = "both" if is_both else where
                 if where.name == "gpu" and point.kernel.fault:
                     notes.append(f"{point.label}: not run on a GPU: {point.kernel.fault}")
-                    continue
-                records[language][point.label] = _measure(experiment, point, language, where)
+                    if not is_both:
+                        continue
+                    place = "emulator"
+                records[language][point.label] = _measure(experiment, point, language, place)
         panels.append(_panel(sweep, records))
+    timed = {}
+    if hasattr(where, "stopwatch"):
+        report(f"{experiment.name}: timing what claims say of time", total, total)
+        timed = _time_claims(experiment, where, languages)
     report(f"{experiment.name}: done", total, total)
-    return judge(experiment, where.name, tuple(languages), tuple(panels), tuple(notes), started)
+    name = "both" if is_both else where.name
+    return judge(experiment, name, tuple(languages), tuple(panels), tuple(notes), started, timed)
+
+
+def _time_claims(
+    experiment: Experiment, where: Device, languages: Sequence[Language]
+) -> dict[tuple[str, str], tuple[str, str]]:
+    """Judge on a GPU what claims say of time; by text and language."""
+    found: dict[tuple[str, str], tuple[str, str]] = {}
+    for claim in experiment.claims:
+        for language in languages if claim.timed is not None else ():
+            try:
+                assert claim.timed is not None
+                found[claim.text, language] = claim.timed(GpuClock(where, language))
+            except LabError as error:
+                found[claim.text, language] = NOT_TIMED, str(error)
+    return found
 
 
 def _check_languages(languages: Sequence[str]) -> None:
@@ -120,7 +149,7 @@ def _compile(experiment: Experiment, where: Device, languages: Sequence[Language
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _measure(experiment: Experiment, point: Point, language: Language, where: Device) -> Record:
+def _measure(experiment: Experiment, point: Point, language: Language, where: str | Device) -> Record:
     from kernellab.instruments.reading import Reading
     from kernellab.measurement import measure
 
@@ -148,9 +177,10 @@ def _measure(experiment: Experiment, point: Point, language: Language, where: De
 
 
 def _panel(sweep: Sweep, records: dict[str, dict[str, Record]]) -> Panel:
+    is_timed = any(item.timings for found in records.values() for item in found.values())
     return Panel(
         title=sweep.title,
-        columns=sweep.columns,
+        columns=(*sweep.columns, *((TIME,) if is_timed else ())),
         labels=tuple(point.label for point in sweep.points),
         faults={point.label: point.kernel.fault for point in sweep.points if point.kernel.fault},
         records=records,
@@ -164,8 +194,13 @@ def judge(
     panels: tuple[Panel, ...],
     notes: tuple[str, ...] = (),
     started: float | None = None,
+    timed: Mapping[tuple[str, str], tuple[str, str]] | None = None,
 ) -> Result:
-    """Judge expectations and claims on records, and return the result."""
+    """Judge expectations and claims on records, and return the result.
+
+    `timed` holds what the clock found of claims, by text and language, in place of what their counts say.
+    """
+    is_counted = device in ("emulator", "both")
     rows = {
         language: Rows({label: each for panel in panels for label, each in panel.records[language].items()})
         for language in languages
@@ -176,7 +211,7 @@ def judge(
             try:
                 holds, found = expectation.check(rows[language])
             except (LookupError, ValueError):
-                if device == "emulator":
+                if is_counted:
                     raise
                 expectations.append(Outcome(expectation.text, "", language, NEEDS_COUNTS, ON_GPU))
                 continue
@@ -185,9 +220,10 @@ def judge(
     for claim in experiment.claims:
         for language in languages:
             try:
-                verdict, found = claim.judge(rows[language])
+                known = (timed or {}).get((claim.text, language))
+                verdict, found = known or claim.judge(rows[language])
             except (LookupError, ValueError):
-                if device == "emulator":
+                if is_counted:
                     raise
                 verdict, found = NEEDS_COUNTS, ON_GPU
             claims.append(Outcome(claim.text, claim.source, language, verdict, found))
@@ -199,7 +235,7 @@ def judge(
         panels=panels,
         expectations=tuple(expectations),
         claims=tuple(claims),
-        pictures=experiment.pictures(rows) if experiment.pictures and device == "emulator" else (),
+        pictures=experiment.pictures(rows) if experiment.pictures and is_counted else (),
         notes=notes,
         seconds=time.perf_counter() - started if started is not None else 0.0,
     )

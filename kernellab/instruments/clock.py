@@ -305,6 +305,25 @@ def launch_seconds(stopwatch: Stopwatch, call: Call, count: int = 64, rounds: in
     return float(np.median(found)) if found else math.nan
 
 
+def time_ratio(first: Sequence[float], second: Sequence[float]) -> tuple[float, float, float]:
+    """Return the median of second / first, pair by pair, and its 95 % confidence interval.
+
+    Parameters
+    ----------
+    first, second : sequence of float
+        Samples taken alternately.
+
+    Examples
+    --------
+    >>> time_ratio([1.0] * 10, [2.0] * 10)
+    (2.0, 2.0, 2.0)
+    """
+    count = min(len(first), len(second))
+    ratios = np.asarray(second[:count], np.float64) / np.asarray(first[:count], np.float64)
+    low, high = median_interval(ratios.tolist())
+    return float(np.median(ratios)) if count else math.nan, low, high
+
+
 def is_slower(first: Sequence[float], second: Sequence[float], least: float = 0.01) -> float:
     """Compare interleaved samples pair by pair.
 
@@ -326,10 +345,7 @@ def is_slower(first: Sequence[float], second: Sequence[float], least: float = 0.
     >>> is_slower([1.0, 1.1, 0.9] * 10, [1.0, 1.1, 0.9] * 10)
     1.0
     """
-    count = min(len(first), len(second))
-    ratios = np.asarray(second[:count], np.float64) / np.asarray(first[:count], np.float64)
-    low, high = median_interval(ratios.tolist())
-    middle = float(np.median(ratios))
+    middle, low, high = time_ratio(first, second)
     if math.isnan(low) or low <= 1.0 <= high or abs(middle - 1) <= least:
         return 1.0
     return middle

@@ -83,18 +83,19 @@ def source_of(readings: Iterable[Reading], header: str) -> str:
     return ", ".join((*sources, "/".join(notes))) if notes else "".join(sources)
 
 
-def cell(reading: Reading | None, digits: int = 2) -> str:
+def cell(reading: Reading | None, digits: int = 2, scale: float = 1.0) -> str:
     """Return a reading as a cell: ``~`` before what is approximate, a dash for nothing."""
     if reading is None:
         return "-"
-    return ("~" if reading.note == "approximate" else "") + plain(reading.value, digits)
+    return ("~" if reading.note == "approximate" else "") + plain(reading.value * scale, digits)
 
 
-def reading_of(record: Record | None, name: str) -> Reading | None:
-    """Return a reading by name; None where there is none."""
+def reading_of(record: Record | None, name: str, source: str = "") -> Reading | None:
+    """Return a reading by name, from any source or one; None where there is none."""
     if record is None:
         return None
-    return next((reading for reading in record.readings if reading.name == name), None)
+    found = (reading for reading in record.readings if reading.name == name)
+    return next((reading for reading in found if source in ("", reading.source)), None)
 
 
 def panel_table(panel: Panel, languages: Sequence[str]) -> Table:
@@ -109,7 +110,7 @@ def panel_table(panel: Panel, languages: Sequence[str]) -> Table:
             ]
             source = source_of((reading for reading in readings if reading is not None), wanted.header)
             columns.append(Column(f"{language_name(language)}\n{wanted.header}", source, is_number=True))
-            cells.append([cell(reading, wanted.digits) for reading in readings])
+            cells.append([cell(reading, wanted.digits, wanted.scale) for reading in readings])
             origins.setdefault(source, []).append(_one_line(wanted.header))
     columns.append(Column("answer"))
     cells.append([_answer(panel, label, languages) for label in panel.labels])
@@ -194,7 +195,7 @@ def readings_tables(
     heads = headers or [language_name(record.language) for record in records]
     tables = []
     for source in ("measured", "counted", "derived"):
-        rows = [_reading_row(records, name) for name in by_source.get(source, ())]
+        rows = [_reading_row(records, name, source) for name in by_source.get(source, ())]
         if names is None:
             rows = [row for row in rows if any(value not in ("0", "-", "~0") for value in row[1:-1])]
         if rows:
@@ -208,8 +209,8 @@ def readings_tables(
     return tuple(tables)
 
 
-def _reading_row(records: Sequence[Record], name: str) -> tuple[str, ...]:
-    found = [reading_of(record, name) for record in records]
+def _reading_row(records: Sequence[Record], name: str, source: str) -> tuple[str, ...]:
+    found = [reading_of(record, name, source) for record in records]
     first = next(reading for reading in found if reading is not None)
     unit = "" if first.unit == "1" else first.unit
     note = f" ({first.note})" if first.note in ("SASS", "PTX") else ""

@@ -6,14 +6,18 @@ import dataclasses
 import json
 
 import pytest
+import timing_fakes
 from experiment_runs import result_of
 
 from kernellab.catalog import kernel
-from kernellab.errors import SpecError, UnavailableError
+from kernellab.errors import MismatchError, SpecError, UnavailableError
 from kernellab.experiments import EXPERIMENTS, load
 from kernellab.experiments.banks import predicted_wavefronts, tile_words, wavefronts_of
-from kernellab.experiments.experiment import Result
+from kernellab.experiments.clocked import GpuClock
+from kernellab.experiments.experiment import Point, Result
 from kernellab.experiments.runner import run
+from kernellab.instruments.clock import Timing
+from kernellab.problem import Case
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -169,31 +173,33 @@ def test_without_nvdisasm_everything_counted_is_approximate(monkeypatch: pytest.
     assert "diverge: counted, approximate" in text
 
 
-class FakeGpu:
-    """The emulator under the name of a GPU: answers, and no counts."""
-
-    name = "gpu"
+class FakeGpu(timing_fakes.FakeGpu):
+    """Answers are NumPy's, times what a stopwatch made of numbers says; there are no counts."""
 
     def __init__(self) -> None:
-        from kernellab.devices.emulated import EmulatedDevice
-
-        self.emulator = EmulatedDevice()
-        self.arch, self.limits = self.emulator.arch, self.emulator.limits
+        super().__init__(timing_fakes.FakeStopwatch())
         self.ran: list[str] = []
-
-    def build(self, kernels, language="cuda-c"):
-        return self.emulator.build(kernels, language)
 
     def run(self, program, plan, *, sanitize=False):
         self.ran.append(plan.kernel.id)
-        return dataclasses.replace(self.emulator.run(program, plan), traces=())
+        return super().run(program, plan, sanitize=sanitize)
 
-    def describe(self):
-        return {"device": "a fake GPU"}
+
+@pytest.fixture
+def seconds(monkeypatch):
+    """By label: how long what claims say of time takes; a millisecond where nothing is said."""
+    known: dict[str, float] = {}
+
+    def times(self, points, *, has_copy=False):
+        names = [point.label for point in points] + ["cudaMemcpy"] * has_copy
+        return {name: Timing("cold", (known.get(name, 1e-3),) * 20) for name in names}
+
+    monkeypatch.setattr(GpuClock, "times", times)
+    return known
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_a_gpu_compares_answers_and_runs_no_exhibit(name: str) -> None:
+def test_a_gpu_compares_answers_and_times_and_runs_no_exhibit(name: str, seconds) -> None:
     gpu = FakeGpu()
     result = run(load(name), gpu, ("cuda-c",))
     verdicts = {outcome.text: outcome.verdict for outcome in result.expectations}
@@ -202,9 +208,65 @@ def test_a_gpu_compares_answers_and_runs_no_exhibit(name: str) -> None:
     assert set(verdicts.values()) <= {"held", "needs counts"}
     assert result.is_right
     assert not {"copy/float4_faulty", "relu/multiply", "masked_rows/multiply"} & set(gpu.ran)
+    assert "needs a GPU" not in {outcome.verdict for outcome in result.claims}
     from kernellab.report.text import result_text
 
-    assert "needs counts" in result_text(result, 80)
+    text = result_text(result, 80)
+    assert "needs counts" in text
+    assert "us: measured" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "times", "verdict", "found"),
+    [
+        ("bank-conflicts", "3x faster", {"tiled": 3.1e-3, "padded": 1e-3}, "held", "3.1 x (95 % 3.1 to 3.1)"),
+        ("bank-conflicts", "3x faster", {"words": 2.9e-3}, "held", "2900.0 against 1000.0 us, 2.9 x"),
+        ("bank-conflicts", "3x faster", {"tiled": 1.8e-3}, "refuted", "1800.0 against 1000.0 us, 1.8 x"),
+        ("coalescing", "reaches memory bandwidth", {"float4": 1.01e-3}, "held", "0.990 of cudaMemcpy's"),
+        ("coalescing", "reaches memory bandwidth", {"float4": 1.2e-3}, "refuted", "0.833 of cudaMemcpy's"),
+        ("divergence", "removed the cost", {"branch": 1.2e-3}, "held", "1200.0 against 1000.0 us, 1.2 x"),
+        ("divergence", "removed the cost", {"multiply": 1.2e-3}, "refuted", "0.833 x"),
+    ],
+)
+def test_claims_about_time_are_held_or_refuted(name, text, times, verdict, found, seconds) -> None:
+    seconds.update(times)
+    bare = dataclasses.replace(load(name), sweeps=(), expectations=(), pictures=None)
+    bare = dataclasses.replace(bare, claims=tuple(claim for claim in bare.claims if text in claim.text))
+    (outcome,) = run(bare, FakeGpu(), ("cuda-c",)).claims
+    assert outcome.verdict == verdict
+    assert found in outcome.found
+
+
+def test_both_has_counts_times_and_exhibits(monkeypatch: pytest.MonkeyPatch, seconds) -> None:
+    import kernellab.devices
+
+    gpu = FakeGpu()
+    monkeypatch.setattr(kernellab.devices, "_gpu", lambda: gpu)
+    result = run(load("bank-conflicts"), "both", ("cuda-c",))
+    assert {outcome.verdict for outcome in result.expectations} == {"held"}
+    assert {outcome.verdict for outcome in result.claims} <= {"held", "refuted"}
+    assert "shared_stride/padding_unused" not in gpu.ran
+    records = result.panels[0].records["cuda-c"]
+    assert records["4 B unused pad, s. 32"].device == "emulator"
+    timed = records["4 B, stride 32"]
+    assert timed.device == "gpu"
+    assert timed.value("seconds_cold") > 0
+    assert timed.value("shared_load_wavefronts") > 0
+    assert result.pictures
+    assert Result.from_dict(json.loads(json.dumps(result.to_dict()))).panels[0].columns[-1].scale == 1e6
+
+
+def test_points_are_verified_and_timed_in_turn() -> None:
+    small = Case("1000", {"n": 1000})
+    points = [Point(name, kernel(f"copy/{name}"), small) for name in ("scalar", "float4")]
+    found = GpuClock(FakeGpu(), "cuda-c").ratio(*points)
+    assert (found.value, found.low, found.high) == pytest.approx((1.0, 1.0, 1.0))
+    fractions = GpuClock(FakeGpu(), "cuda-c").fractions_of_copy(*points)
+    assert fractions == pytest.approx([1.0, 1.0])
+    broken = FakeGpu()
+    broken.breaks_at = 1
+    with pytest.raises(MismatchError):
+        GpuClock(broken, "cuda-c").ratio(*points)
 
 
 def test_auto_counts_on_the_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
