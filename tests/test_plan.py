@@ -68,7 +68,8 @@ def test_grid_x_covers_columns():
 @pytest.mark.parametrize("rung", catalog.kernels(), ids=lambda rung: rung.id)
 @pytest.mark.parametrize("shape", list(itertools.product((1, 2, 3), repeat=2)), ids=str)
 def test_thin_shapes_get_threads(rung, shape):
-    sizes = dict.fromkeys(("n", "rows", "tiles"), shape[0]) | {"columns": shape[1], "features": shape[1]}
+    first = ("n", "rows", "tiles")
+    sizes = {name: shape[name not in first] for name in rung.problem.cases[0].sizes}
     arrays = rung.problem.inputs(Case("thin", sizes))
     for launch in bind(rung, arrays).steps:
         assert min(launch.grid) >= 1
