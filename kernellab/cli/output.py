@@ -29,7 +29,7 @@ def languages(name: str) -> tuple[Language, ...]:
     return LANGUAGES if name == "both" else tuple(each for each in LANGUAGES if each == name)
 
 
-def check_files(json_file: Path | None, html_file: Path | None, reads: Sequence[Path] = ()) -> None:
+def check_files(json_file: Path | None, html_file: Path | None = None, reads: Sequence[Path] = ()) -> None:
     """Refuse files that cannot be written, or hold what the command reads, before the work is done.
 
     Raises

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
@@ -43,7 +44,38 @@ def console(width: int | None = None) -> Console:
         sys.stdout.reconfigure(errors="replace")
     if width is None and not sys.stdout.isatty():
         width = shutil.get_terminal_size((PIPE_WIDTH, 24)).columns
-    return Console(width=width, highlight=False, emoji=False, soft_wrap=False)
+    file: Any = Lasting(sys.stdout)
+    return Console(file=file, width=width, highlight=False, emoji=False, soft_wrap=False)
+
+
+class Lasting:
+    """A text stream that takes what nobody reads any more: ``kernellab run | head -1`` comes to its end."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write, or drop the text once the reader of the pipe has gone."""
+        try:
+            return self._stream.write(text)
+        except BrokenPipeError:
+            self._drop()
+            return len(text)
+
+    def flush(self) -> None:
+        """Flush, or drop what is left."""
+        try:
+            self._stream.flush()
+        except BrokenPipeError:
+            self._drop()
+
+    def _drop(self) -> None:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, self._stream.fileno())
+        os.close(null)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def has_blocks(target: Console) -> bool:
