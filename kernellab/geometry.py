@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,3 +53,21 @@ def check_geometry(grid: Dim3, block: Dim3, who: str) -> None:
         for axis, side, limit in zip("xyz", sides, limits, strict=True):
             if side > limit:
                 raise SpecError(f"{who}: {what} is {side} along {axis}, the limit is {limit}")
+
+
+def check_compiled_for(block: Dim3, limits: Mapping[str, Sequence[int]], who: str) -> None:
+    """Refuse a block that a kernel was not compiled for; `limits` are the directives of its PTX."""
+    threads = block[0] * block[1] * block[2]
+    most = limits.get("maxntid")
+    if most:
+        limit = int(np.prod(most))
+        if threads > limit:
+            raise SpecError(
+                f"{who}: block {block} has {threads} threads, it was compiled for at most {limit} "
+                "(__launch_bounds__); make the block smaller or raise the bound"
+            )
+    exact = limits.get("reqntid")
+    if exact:
+        wanted = (*exact, 1, 1)[:3]
+        if block != wanted:
+            raise SpecError(f"{who}: block is {block}, it was compiled for {wanted}; launch it with that")

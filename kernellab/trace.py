@@ -18,7 +18,7 @@ from kernellab.compile.binary import Binary, SassInstruction
 from kernellab.emulator.counts import Diagnostic
 from kernellab.emulator.summary import Line
 from kernellab.errors import ArgumentError, ExecutionError, SpecError
-from kernellab.geometry import Dim3, check_geometry, dimensions
+from kernellab.geometry import Dim3, check_compiled_for, check_geometry, dimensions
 
 Array = npt.NDArray[Any]
 
@@ -315,6 +315,7 @@ def run_binary(
     grid, block = dimensions(grid, "grid", who), dimensions(block, "block", who)
     check_geometry(grid, block, who)
     module = parsed(binary.ptx)
+    check_compiled_for(block, module.functions[entry].performance, who)
     memory = GlobalMemory()
     parameters = bind_arguments(binary, module.functions[entry], arguments, memory, who)
     printed = io.StringIO()

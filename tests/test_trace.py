@@ -219,3 +219,17 @@ def test_parameters_that_point_to_arrays():
     np.testing.assert_array_equal(c, a + 1)
     with pytest.raises(ArgumentError, match=r"C is `float \(\*\)\[N\]` and takes an array of float32"):
         kl.trace(text, "add", 1, (8, 8), (a, b, c.astype("f8")))
+
+
+def test_a_block_is_what_the_kernel_was_compiled_for():
+    text = """extern "C" __global__ void __launch_bounds__(64) bound(int* y) { y[threadIdx.x] = 1; }
+    extern "C" __global__ void __block_size__((8, 8, 1)) exact(int* y) { y[threadIdx.x] = 1; }"""
+    y = np.zeros(128, np.int32)
+    kl.trace(text, "bound", 1, (32, 2), (y,))
+    with pytest.raises(
+        SpecError, match=r"bound: block \(128, 1, 1\) has 128 threads, it was compiled for at "
+    ):
+        kl.trace(text, "bound", 1, 128, (y,))
+    kl.trace(text, "exact", 1, (8, 8), (y,))
+    with pytest.raises(SpecError, match=r"exact: block is \(64, 1, 1\), it was compiled for \(8, 8, 1\)"):
+        kl.trace(text, "exact", 1, 64, (y,))
