@@ -68,7 +68,7 @@ def kept(count: int, p: float, seed: int) -> npt.NDArray[np.bool_]:
     Examples
     --------
     >>> kept(10, 0.5, seed=1).tolist()
-    [True, False, False, True, True, False, True, True, True, False]
+    [False, True, False, True, False, True, True, True, False, True]
     """
     words = philox(np.arange(-(-count // 8), dtype=np.uint64), seed)
     sixteen = np.stack([words & np.uint32(0xFFFF), words >> np.uint32(16)], axis=2).reshape(-1)[:count]

@@ -88,7 +88,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1024 / THREADS) void softmax_dr
 #pragma unroll 4
         for (long long c = HELD + member; c < end; c += GROUP) {
             const float kept = exponential<element_t>(to_float(x[first + c]) - top) * scale;
-            y[first + c] = from_float<element_t>(dropout.at(kept, first + c));
+            y[first + c] = from_float<element_t>(drop_one(dropout, kept, first + c));
         }
     }
 }
