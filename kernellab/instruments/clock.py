@@ -202,17 +202,16 @@ def time_calls(
     samples: dict[str, list[float]] = {name: [] for name in works}
     clocks: list[float] = []
     start = stopwatch.now()
-    failures, round_number, queue = 0, 0, rule.queue
+    round_number, queue = 0, rule.queue
     while True:
         marks = _queue_round(stopwatch, works, mode, round_number, queue, needs_eviction, first, is_gated)
         if marks is None:
-            failures += 1
-            queue = max(1, queue // 4)
-            if failures > 6:
+            if queue == 1:
                 raise UnavailableError(
                     "clock: the gate opened by itself every time, so the work waits for the device; "
                     "take the synchronisation out of it"
                 )
+            queue = max(1, queue // 4)  # perhaps there was just too much of it for the host
             continue
         round_number += queue
         for name, begin, end in marks:

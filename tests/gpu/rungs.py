@@ -13,7 +13,8 @@ from kernellab.problem import ELEMENTS
 
 LANGUAGES = ("cuda-c", "numba")
 MOST_VARIANTS = 3
-"""Sets of constants for which a twin is compiled, of those that its cases ask for: seconds each."""
+"""Sets of constants for which a twin is compiled, of those that its cases ask for: seconds each. One for
+elements of 16 bits."""
 
 SECONDS = 300.0
 """To wait for a piece of work."""
@@ -42,7 +43,7 @@ class Pool:
     """Processes that run rungs; one piece of work is a problem in one language, for one element."""
 
     def __init__(self, device: str = "gpu") -> None:
-        workers = max(1, min(14, 7 * (os.cpu_count() or 1) // 8))
+        workers = min(16, os.cpu_count() or 1)
         self._pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
         self._found: dict[str, list[Future[dict[tuple[str, str], Answers]]]] = {}
         for problem in reversed(catalog.PROBLEMS):  # the last have most variants
@@ -87,13 +88,14 @@ def run_rung(kernel, language, element, device) -> Answers:
     from kernellab.measurement import judge, prepare
 
     found, variants = Answers(), set()
+    most = MOST_VARIANTS if element == ELEMENTS[0] else 1
     for case in kernel.problem.cases:
         try:
             plan = prepare(kernel, (), device=device, case=case, parameters={}).plan
             if (plan.kernel.element or ELEMENTS[0]) != element:
                 continue
             variant = tuple(sorted(plan.kernel.constants.items()))
-            if language == "numba" and len(variants | {variant}) > MOST_VARIANTS:
+            if language == "numba" and len(variants | {variant}) > most:
                 continue
             variants.add(variant)
             found.cases += 1

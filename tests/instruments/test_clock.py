@@ -28,6 +28,7 @@ class FakeDevice:
         self.queue: list[tuple[str, Any]] = []
         self.log: list[str] = []
         self.gate_holds = gate_holds
+        self.gate_holds_up_to = 10**6
         self.clock = clock
         self.is_warm: set[int] = set()
         self.buffers_used: list[int] = []
@@ -44,7 +45,8 @@ class FakeDevice:
 
     def open_gate(self) -> bool:
         self.log.append("open")
-        return self.gate_holds
+        queued = sum(kind == "work" for kind, _ in self.queue)
+        return self.gate_holds and queued <= self.gate_holds_up_to
 
     def mark(self) -> FakeEvent:
         event = FakeEvent()
@@ -123,6 +125,14 @@ def test_a_gate_that_does_not_hold_is_an_error_and_no_number() -> None:
     device = FakeDevice(gate_holds=False)
     with pytest.raises(UnavailableError, match="the work waits for the device"):
         time_calls(device, {"k": [lambda: device.launch(1e-3)]})
+    assert device.log.count("close") == 3  # a gate holds for seconds, so few are enough to know
+
+
+def test_a_host_too_slow_for_a_long_queue_gets_a_short_one() -> None:
+    device = FakeDevice()
+    device.gate_holds_up_to = 8
+    timing = time_calls(device, {"k": [lambda: device.launch(1e-3)]})["k"]
+    assert timing.seconds == pytest.approx(1e-3)
 
 
 def test_a_low_clock_is_flagged_and_the_samples_are_kept() -> None:
