@@ -12,7 +12,7 @@ from kernellab.api import apply
 from kernellab.devices import cuda_arrays
 from kernellab.devices import device as find_device
 from kernellab.errors import ArgumentError, SpecError
-from kernellab.intake import as_array, check_output, writable
+from kernellab.intake import as_array, check_output, flat, writable
 from kernellab.kernel import Language
 from kernellab.measurement import scope
 
@@ -189,13 +189,12 @@ def take(
     with scope(place, (array,), "take"):
         places = _indices(indices, length, mode, place)
         if along is None:
-            shape, flat = places.shape, places
+            shape, wanted = places.shape, places
         else:
             shape = (*array.shape[:along], *places.shape, *array.shape[along + 1 :])
-            flat = _flat_index(array.shape, along, places, place)
-        if array.ndim != 1:
-            array = array.reshape(-1)
-    return _finish(TAKE, "take", (array, flat.reshape(-1)), shape, out, language, device)
+            wanted = _flat_index(array.shape, along, places, place)
+        array = flat(array, "take: x", place)
+    return _finish(TAKE, "take", (array, wanted.reshape(-1)), shape, out, language, device)
 
 
 def _indices(indices: Any, length: int, mode: str, place: Device) -> Any:
@@ -279,8 +278,8 @@ def _each(kernel: str, who: str, x: Any, out: Any, language: Language, device: s
     array = _array(x, f"{who}: x", place)
     _check(array, f"{who}: x", "float32")
     with scope(place, (array,), who):
-        flat = array if array.ndim == 1 else array.reshape(-1)
-    return _finish(kernel, who, (flat,), array.shape, out, language, device)
+        elements = flat(array, f"{who}: x", place)
+    return _finish(kernel, who, (elements,), array.shape, out, language, device)
 
 
 def _finish(

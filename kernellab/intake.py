@@ -19,6 +19,9 @@ from kernellab.problem import Array
 if TYPE_CHECKING:
     from kernellab.devices.program import Device
 
+MOST_BYTES = 2**31
+"""What a call on the emulator may copy at most."""
+
 
 @dataclass(frozen=True)
 class Intake:
@@ -90,10 +93,10 @@ def take_in(kernel: Kernel, arrays: Sequence[Any], device: Device | None = None)
     for name, given in zip(names, arrays, strict=True):
         who = f"{kernel.id}: {name}"
         array = as_array(given, who, device)
-        array, note = contiguous(array, who)
+        array, note = contiguous(array, who, device)
         notes.append(note)
         if kernel.fallback is None:
-            array, note = aligned(kernel, array, who)
+            array, note = aligned(kernel, array, who, device)
             notes.append(note)
         inputs[name] = array
     return Intake(inputs, tuple(note for note in notes if note))
@@ -148,7 +151,45 @@ def _exported(protocol: Callable[[Any], Array], given: Any, who: str) -> Array:
         raise ArgumentError(f"{who} is a {kind}, {rule}; convert it first") from error
 
 
-def contiguous(array: Any, who: str) -> tuple[Any, str]:
+def check_copy(nbytes: int, what: str, device: Device | None) -> None:
+    """Refuse to copy for the emulator what would take hours there, and memory that may not be here.
+
+    Raises
+    ------
+    SpecError
+    """
+    if device is not None and device.name == "emulator" and nbytes > MOST_BYTES:
+        raise SpecError(
+            f"{what} {nbytes} bytes once copied, and for a call on the emulator the limit is {MOST_BYTES}; "
+            "pass fewer elements"
+        )
+
+
+def flat(array: Any, who: str, device: Device | None) -> Any:
+    """Return the elements of an array along one axis, a copy where a view cannot do.
+
+    Raises
+    ------
+    SpecError
+        See `check_copy`.
+    """
+    if array.ndim == 1:
+        return array
+    if not spec_of(array, who).is_contiguous:
+        check_copy(array.nbytes, f"{who} is", device)
+    return _copied(lambda: array.reshape(-1), who)
+
+
+def _copied(copy: Callable[[], Any], who: str) -> Any:
+    try:
+        return copy()
+    except MemoryError as error:
+        raise UnavailableError(
+            f"{who}: there is not enough memory to copy it ({error}); pass fewer elements"
+        ) from error
+
+
+def contiguous(array: Any, who: str, device: Device | None = None) -> tuple[Any, str]:
     """Return the array itself if a kernel can walk it, else a C-contiguous copy and a note."""
     spec = spec_of(array, who)
     if spec.size and not spec.is_contiguous:
@@ -157,17 +198,26 @@ def contiguous(array: Any, who: str) -> tuple[Any, str]:
         reason = f"it is not aligned to {spec.dtype.alignment} bytes"
     else:
         return array, ""
-    copy = np.array(array, order="C") if isinstance(array, np.ndarray) else array.copy(order="C")
+    check_copy(spec.nbytes, f"{who} is", device)
+    copy = _copied(
+        lambda: np.array(array, order="C") if isinstance(array, np.ndarray) else array.copy(order="C"), who
+    )
     return copy, f"{who} was copied ({spec.nbytes} bytes): {reason}"
 
 
-def aligned(kernel: Kernel, array: Any, who: str) -> tuple[Any, str]:
+def aligned(kernel: Kernel, array: Any, who: str, device: Device | None = None) -> tuple[Any, str]:
     """Return the array itself if the kernel's vector access can take it, else an aligned copy and a note."""
     why = misalignment(kernel, who, spec_of(array, who))
     if not why:
         return array, ""
+    check_copy(array.nbytes, f"{who} is", device)
     # Device memory of its own is aligned to 512 bytes.
-    copy = _aligned_copy(array, kernel.alignment) if isinstance(array, np.ndarray) else array.copy(order="C")
+    copy = _copied(
+        lambda: (
+            _aligned_copy(array, kernel.alignment) if isinstance(array, np.ndarray) else array.copy(order="C")
+        ),
+        who,
+    )
     return copy, f"{why}; it was copied ({array.nbytes} bytes)"
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import tracemalloc
 
 import numpy as np
 import pytest
 
 import kernellab as kl
+from kernellab.errors import SpecError
 
 LANGUAGES = ("cuda-c", "numba")
 each_language = pytest.mark.parametrize("language", LANGUAGES)
@@ -281,3 +283,45 @@ def test_out_refused(out, error, message):
     expected = "transpose/padded: y: " + message
     with pytest.raises(error, match=f"^{expected}"):
         apply("transpose/padded", floats(2, 3), out=out if isinstance(out, np.ndarray) else {"y": out})
+
+
+HUGE = np.broadcast_to(np.float32(1), (2**31 + 5,))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: kl.copy(HUGE, device="emulator"),
+        lambda: kl.relu(HUGE[None], device="emulator"),
+        lambda: kl.transpose(HUGE[None], device="emulator"),
+        lambda: kl.take(HUGE[None], [0], device="emulator"),
+        lambda: kl.apply("copy/scalar", HUGE, device="emulator"),
+    ],
+)
+def test_a_call_of_many_gigabytes_is_refused_before_anything_is_copied(call):
+    tracemalloc.start()
+    try:
+        with pytest.raises(SpecError, match=r"x is 8589934612 bytes once copied, .* the limit is 2147483648"):
+            call()
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+    finally:
+        tracemalloc.stop()
+
+
+def test_outputs_of_many_gigabytes_are_refused():
+    x = np.empty(2**29 + 1, np.float32)  # never touched, so it takes no memory
+    with pytest.raises(
+        SpecError, match=r"copy/\w+: its outputs are 2147483652 bytes .* the limit is 2147483648"
+    ):
+        kl.copy(x, device="emulator")
+
+
+def test_no_memory_is_one_sentence(monkeypatch):
+    def full(*_):
+        raise MemoryError("Unable to allocate 7 GiB")
+
+    monkeypatch.setattr("kernellab.devices.emulated.poisoned", full)
+    with pytest.raises(
+        kl.UnavailableError, match=r"copy/\w+: there is not enough memory .*Unable to allocate"
+    ):
+        kl.copy(np.ones(4, np.float32), device="emulator")

@@ -13,6 +13,7 @@ from kernellab.checks import Limits
 from kernellab.devices.program import Kernels, Program, Run
 from kernellab.errors import CompileError, ExecutionError, SpecError, UnavailableError
 from kernellab.instruments.occupancy import multiprocessor
+from kernellab.intake import check_copy
 from kernellab.kernel import LANGUAGES, Kernel, Language, StageTwin
 from kernellab.plan import Launch, Plan
 from kernellab.problem import ELEMENTS, Array
@@ -129,7 +130,22 @@ class EmulatedDevice:
         -------
         Run
             Also when the kernel went wrong: see its ``errors``. Nothing of the caller's is written.
+
+        Raises
+        ------
+        SpecError, UnavailableError
+            For outputs larger than the emulator takes, or than the memory that is here.
         """
+        nbytes = sum(spec.nbytes for spec in (*plan.outputs.values(), *plan.temporaries.values()))
+        check_copy(nbytes, f"{plan.kernel.id}: its outputs are", self)
+        try:
+            return self._run(program, plan, sanitize)
+        except MemoryError as error:
+            raise UnavailableError(
+                f"{plan.kernel.id}: there is not enough memory for this call ({error}); pass fewer elements"
+            ) from error
+
+    def _run(self, program: Program, plan: Plan, sanitize: bool) -> Run:
         buffers = {name: _sealed(array) for name, array in plan.inputs.items()}
         buffers |= {name: np.array(plan.inputs[name], order="C") for name in plan.in_place}
         specs = {**plan.outputs, **plan.temporaries}
