@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 ROWS_OF_A_WARP = 4096
 """Bytes of a row up to which a warp takes it alone."""
+FEW_ROWS, LONG_ROW = 32, 2**24
+"""Up to how many rows, each of so many bytes or more, running sums take one row at a time."""
 
 
 def sum(
@@ -245,10 +247,17 @@ def cumsum(
     turned = array.transpose(order)
     rows = int(np.prod(turned.shape[:-1], dtype=np.int64))
     with scope(place, (array,), "cumsum"):
-        flat = turned.copy().reshape(rows, array.shape[along])
-        for row in range(rows):
-            flat[row] = running(flat[row])
-        answer = flat.reshape(turned.shape).transpose(np.argsort(order).tolist())
+        lines = turned.reshape(rows, array.shape[along])
+        # Few long lines do better one after the other, each on the whole device.
+        if rows <= FEW_ROWS and lines.nbytes >= rows * LONG_ROW:
+            answer = turned.copy().reshape(lines.shape)
+            for row in range(rows):
+                answer[row] = running(lines[row])
+        else:
+            answer = apply(
+                "row_cumsum/block", lines, exclusive=int(bool(exclusive)), language=language, device=place
+            )
+        answer = answer.reshape(turned.shape).transpose(np.argsort(order).tolist())
     return _given(answer, "cumsum", out, place)
 
 

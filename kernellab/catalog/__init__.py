@@ -13,7 +13,7 @@ PROBLEMS = (
     *("copy", "transpose", "shared_stride", "relu", "uneven_work", "masked_rows"),
     *("scale", "axpy", "triad"),
     *("sum", "max", "argmax", "row_sum", "row_max", "row_argmax"),
-    *("cumsum", "histogram", "float_histogram"),
+    *("cumsum", "row_cumsum", "histogram", "float_histogram"),
     *("softmax", "layernorm", "rmsnorm"),
     *("layernorm_gelu", "residual_layernorm", "bias_gelu", "softmax_dropout"),
 )

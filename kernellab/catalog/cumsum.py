@@ -17,8 +17,10 @@ from kernellab.problem import ELEMENTS, Array, Arrays, Case, Cost, Operand, Para
 
 def reference(x: Array, exclusive: int) -> dict[str, Array]:
     """Return the running sums in float64."""
-    sums = np.cumsum(x.astype(np.float64))
-    return {"y": np.concatenate([np.zeros(1), sums])[: x.size] if exclusive else sums}
+    sums = np.cumsum(x.astype(np.float64), axis=-1)
+    if exclusive:
+        sums = np.concatenate([np.zeros((*x.shape[:-1], 1)), sums], axis=-1)[..., : x.shape[-1]]
+    return {"y": sums}
 
 
 def magnitude(x: Array, exclusive: int) -> dict[str, Array]:
@@ -208,7 +210,7 @@ def lookback(THREADS: int, VECTORS: int, element: str) -> Any:
 
     publish, _, _, _ = scans.words()
     look_back, _ = scans.look_backs()
-    read, before_warp, write = _tile(THREADS, VECTORS, element)
+    read, before_warp, write = tile_functions(THREADS, VECTORS, element)
     WARPS = THREADS // 32
     SUMS, KEPT = WARPS + 1, VECTORS * elements.lanes(element)
     ZERO, AGGREGATE, PREFIX = float32(0), scans.AGGREGATE, scans.PREFIX
@@ -218,7 +220,7 @@ def lookback(THREADS: int, VECTORS: int, element: str) -> Any:
         value = cuda.local.array(KEPT, float32)
         before = cuda.local.array(VECTORS, float32)
         tile, t = cuda.blockIdx.x, cuda.threadIdx.x
-        read(x, tile, value)
+        read(x, tile, value, True)
         earlier, aggregate = before_warp(value, before, sums)
         if t < 32:
             if t == 0:
@@ -231,7 +233,7 @@ def lookback(THREADS: int, VECTORS: int, element: str) -> Any:
                     publish(state, tile, PREFIX, tiles_before + aggregate)
                 sums[WARPS] = tiles_before
         cuda.syncthreads()
-        write(y, tile, value, before, sums[WARPS] + earlier, exclusive)
+        write(y, tile, value, before, sums[WARPS] + earlier, exclusive, True)
 
     return cumsum_lookback
 
@@ -242,7 +244,7 @@ def grouped(THREADS: int, VECTORS: int, GROUP: int, element: str) -> Any:
 
     publish, _, _, _ = scans.words()
     _, in_group = scans.look_backs()
-    read, before_warp, write = _tile(THREADS, VECTORS, element)
+    read, before_warp, write = tile_functions(THREADS, VECTORS, element)
     WARPS = THREADS // 32
     SUMS, KEPT = WARPS + 1, VECTORS * elements.lanes(element)
     AGGREGATE, PREFIX = scans.AGGREGATE, scans.PREFIX
@@ -252,7 +254,7 @@ def grouped(THREADS: int, VECTORS: int, GROUP: int, element: str) -> Any:
         value = cuda.local.array(KEPT, float32)
         before = cuda.local.array(VECTORS, float32)
         tile, t = cuda.blockIdx.x, cuda.threadIdx.x
-        read(x, tile, value)
+        read(x, tile, value, True)
         earlier, aggregate = before_warp(value, before, sums)
         if t < 32:
             if t == 0:
@@ -263,13 +265,16 @@ def grouped(THREADS: int, VECTORS: int, GROUP: int, element: str) -> Any:
                     publish(carries, tile // GROUP, PREFIX, tiles_before + aggregate)
                 sums[WARPS] = tiles_before
         cuda.syncthreads()
-        write(y, tile, value, before, sums[WARPS] + earlier, exclusive)
+        write(y, tile, value, before, sums[WARPS] + earlier, exclusive, True)
 
     return cumsum_grouped
 
 
-def _tile(THREADS: int, VECTORS: int, element: str) -> tuple[Any, Any, Any]:
-    """Return what both single-pass twins do with a tile: read it, scan it within warps, write it."""
+def tile_functions(THREADS: int, VECTORS: int, element: str) -> tuple[Any, Any, Any]:
+    """Return what twins do with a tile of a line: read it, scan it within warps, write it.
+
+    `is_wide` says whether the line starts at a multiple of 16 bytes.
+    """
     from numba import cuda, float32
 
     fill, drain = elements.register_access(element)
@@ -285,9 +290,9 @@ def _tile(THREADS: int, VECTORS: int, element: str) -> tuple[Any, Any, Any]:
         return (tile * WARPS + t // 32) * (32 * VECTORS) + t % 32
 
     @cuda.jit(device=True)
-    def read(x, tile, value):
+    def read(x, tile, value, is_wide):
         first = start(tile)
-        if (tile + 1) * TILE <= x.size:
+        if is_wide and (tile + 1) * TILE <= x.size:
             for v in range(VECTORS):
                 fill(value, EACH * v, x, EACH * (first + 32 * v))
         else:
@@ -321,9 +326,9 @@ def _tile(THREADS: int, VECTORS: int, element: str) -> tuple[Any, Any, Any]:
         return earlier, aggregate
 
     @cuda.jit(device=True)
-    def write(y, tile, value, before, offset, exclusive):
+    def write(y, tile, value, before, offset, exclusive, is_wide):
         first = start(tile)
-        is_whole = (tile + 1) * TILE <= y.size
+        is_whole = is_wide and (tile + 1) * TILE <= y.size
         for v in range(VECTORS):
             running = offset + before[v]
             for k in range(EACH * v, EACH * v + EACH):
