@@ -256,6 +256,29 @@ def test_both_has_counts_times_and_exhibits(monkeypatch: pytest.MonkeyPatch, sec
     assert Result.from_dict(json.loads(json.dumps(result.to_dict()))).panels[0].columns[-1].scale == 1e6
 
 
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_what_claims_time_can_be_run_in_both_languages(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[tuple[str, str]] = []
+
+    def times(self, points, *, has_copy=False):
+        for point in points:
+            assert max(point.case.sizes.values()) >= 2**14  # the L2 does not hold it
+            sizes = {name: min(size, 64) for name, size in point.case.sizes.items()}
+            case = dataclasses.replace(point.case, sizes=sizes)
+            self._workload(dataclasses.replace(point, case=case)).run()
+            ran.append((point.kernel.id, self.language))
+        names = [point.label for point in points] + ["cudaMemcpy"] * has_copy
+        return {name: Timing("cold", (1e-3,) * 20) for name in names}
+
+    monkeypatch.setattr(GpuClock, "times", times)
+    bare = dataclasses.replace(load(name), sweeps=(), expectations=(), pictures=None)
+    claims = tuple(claim for claim in bare.claims if claim.timed is not None)
+    result = run(dataclasses.replace(bare, claims=claims), FakeGpu())
+    assert {outcome.verdict for outcome in result.claims} <= {"held", "refuted"}
+    assert len(ran) >= 4
+    assert len({language for _, language in ran}) == 2
+
+
 def test_points_are_verified_and_timed_in_turn() -> None:
     small = Case("1000", {"n": 1000})
     points = [Point(name, kernel(f"copy/{name}"), small) for name in ("scalar", "float4")]

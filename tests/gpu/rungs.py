@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+from collections.abc import Collection
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
 
@@ -40,13 +41,21 @@ class Answers:
 
 
 class Pool:
-    """Processes that run rungs; one piece of work is a problem in one language, for one element."""
+    """Processes that run rungs; one piece of work is a problem in one language, for one element.
 
-    def __init__(self, device: str = "gpu") -> None:
+    Parameters
+    ----------
+    problems : collection of str
+        Whose rungs will be asked for.
+    device : str
+    """
+
+    def __init__(self, problems: Collection[str], device: str = "gpu") -> None:
         workers = min(16, os.cpu_count() or 1)
         self._pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
         self._found: dict[str, list[Future[dict[tuple[str, str], Answers]]]] = {}
-        for problem in reversed(catalog.PROBLEMS):  # the last have most variants
+        asked = [problem for problem in catalog.PROBLEMS if problem in problems]
+        for problem in reversed(asked):  # the last have most variants
             for language in reversed(LANGUAGES):
                 for element in elements_of(problem):
                     work = self._pool.submit(run_problem, problem, language, element, device)
