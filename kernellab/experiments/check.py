@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kernellab.errors import LabError, UnavailableError
+from kernellab.errors import ExecutionError, LabError, UnavailableError
 from kernellab.kernel import LANGUAGES, Kernel, Language
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def check(
     kernels : sequence of Kernel
         The rungs.
     device : {"auto", "gpu", "emulator"} or Device
+        The GPU looks for no races, and nothing is timed.
     languages : sequence of {"cuda-c", "numba"}
     progress : callable, optional
         ``progress(what, done, total)``.
@@ -93,12 +94,23 @@ def _check_kernel(kernel: Kernel, language: Language, where: Device) -> Iterator
 
     for case in kernel.problem.cases:
         should_fail = case.name in kernel.fails_on
+        # What is wrong on purpose may break a GPU's context: there it gets a process of its own.
+        is_risky = should_fail and where.name == "gpu"
         try:
-            record = measure(kernel, case=case, language=language, device=where, sanitize=True)
+            record = measure(
+                kernel,
+                case=case,
+                language=language,
+                device="gpu" if is_risky else where,
+                sanitize=True,
+                mode=None,
+                isolated=is_risky,
+            )
         except UnavailableError:
             raise
         except LabError as error:
-            yield Check(kernel.id, language, case.name, False, False, str(error))
+            is_fault = is_risky and isinstance(error, ExecutionError)
+            yield Check(kernel.id, language, case.name, False, is_fault, str(error))
             continue
         is_right = record.is_right and not record.diagnostics
         message = "" if is_right else _message(record)

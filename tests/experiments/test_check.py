@@ -5,9 +5,12 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import pytest
+import timing_fakes
 from experiment_runs import mutant_of
 
 from kernellab.catalog import kernel
+from kernellab.errors import ExecutionError
 from kernellab.experiments.check import check
 from kernellab.report.checks import check_tables
 
@@ -46,3 +49,21 @@ def test_a_source_that_does_not_compile_is_one_failure_a_case(tmp_path: Path) ->
     found = check([broken], "emulator", ("cuda-c",))
     assert len(found) == len(broken.problem.cases)
     assert not any(item.is_expected for item in found)
+
+
+def test_a_gpu_times_nothing_and_runs_what_may_fault_in_a_process_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    apart = []
+
+    def measure_apart(rung, arrays, options, out, parameters):
+        apart.append((rung.id, options["case"].name, options["device"]))
+        raise ExecutionError(f"{rung.id}: CUDA says an illegal memory access was encountered")
+
+    monkeypatch.setattr("kernellab.isolation.measure_apart", measure_apart)
+    gpu = timing_fakes.FakeGpu(timing_fakes.FakeStopwatch())
+    exhibit = kernel("copy/float4_faulty")
+    found = check([exhibit, kernel("copy/scalar")], gpu, ("cuda-c",))
+    assert all(item.is_expected for item in found)
+    assert apart == [(exhibit.id, name, "gpu") for name in exhibit.fails_on]
+    assert "mark" not in gpu.stopwatch().events
