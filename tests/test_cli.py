@@ -162,6 +162,10 @@ def test_trace_out_of_bounds_fails_and_still_writes_its_json(axpy: Path, tmp_pat
     result = cli("trace", axpy, *arguments)
     assert result.exit_code == 1
     assert "error: axpy: out of bounds" in result.stderr
+    said = "0 bytes past the end of x"  # once
+    assert said in result.stderr
+    assert said not in result.stdout
+    assert "no out-of-bounds" not in result.stdout
     assert json.loads(out.read_text())["traces"][0]["diagnostics"]
 
 
@@ -171,7 +175,8 @@ def test_trace_that_does_not_compile_shows_the_log(tmp_path: Path) -> None:
     result = cli("trace", f"{path}::bad", "--arg", "f32[1]")
     assert result.exit_code == 1
     assert "bad.cu(1)" in result.stderr
-    assert 'identifier "nothing" is undefined' in result.stderr
+    assert result.stderr.count('identifier "nothing" is undefined') == 1
+    assert "does not compile" in result.stderr
     assert result.stdout == ""
 
 
@@ -210,6 +215,22 @@ def test_an_endless_loop_meets_the_budget(tmp_path: Path) -> None:
     result = cli("trace", path, "--arg", "i32[2]", "--budget", 2000)
     assert result.exit_code == 1
     assert "error: endless: " in result.stderr
+    assert "pass a larger --budget" in result.output
+    assert "budget=" not in result.output
+
+
+def test_messages_name_options_of_the_command_line(tmp_path: Path) -> None:
+    path = tmp_path / "s.cu"
+    path.write_text("""extern "C" __global__ void s(float* y) {
+    extern __shared__ float t[]; t[threadIdx.x] = 1; y[threadIdx.x] = t[31 - threadIdx.x];
+}""")
+    result = cli("trace", path, "--block", 32, "--arg", "f32[32]")
+    assert "error: s: out of bounds shared store: the block has 0 bytes" in result.stderr
+    assert "pass --shared-mem" in result.stderr
+    assert "shared_mem" not in result.output
+    assert ".trace" not in result.output
+    assert "(and 1 more)" in result.stderr
+    assert result.stdout.count("error: s: out of bounds shared load") == 1
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
@@ -422,12 +443,12 @@ def test_no_gpu_exits_3(arguments: tuple, monkeypatch: pytest.MonkeyPatch) -> No
     import kernellab.devices
 
     def missing() -> None:
-        raise UnavailableError("device: 'gpu' is not here")
+        raise UnavailableError("device: 'gpu' is not here; pass device='emulator'")
 
     monkeypatch.setattr(kernellab.devices, "_gpu", missing)
     result = cli(*arguments, "--device", "gpu")
     assert result.exit_code == 3
-    assert "'gpu' is not here" in result.stderr
+    assert "'gpu' is not here; pass --device emulator" in result.stderr
 
 
 def test_list_names_every_rung_and_its_lesson() -> None:

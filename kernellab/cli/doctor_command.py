@@ -66,7 +66,7 @@ def doctor(json_file: Path | None) -> None:
     from rich.text import Text
 
     from kernellab.cli import output
-    from kernellab.cli.errors import MISSING
+    from kernellab.cli.errors import MISSING, in_options
     from kernellab.report.document import write
     from kernellab.report.table import Column, Table
     from kernellab.report.text import console, print_table
@@ -86,7 +86,7 @@ def doctor(json_file: Path | None) -> None:
         head = (Column(""), Column("part"), Column("here"), Column("for"))
         print_table(target, Table("", head, rows))
         for part in lacking:
-            target.print(Text(f"{part.name}: {part.remedy}", "yellow"))
+            target.print(Text(f"{part.name}: {in_options(part.remedy)}", "yellow"))
         target.print(Text(verdict(found), "bold"))
     if any(part.name in NEEDED and part.value is None for part in found):
         import typer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -49,15 +50,43 @@ def handled(command: Function) -> Function:
                 warnings.showwarning = _show_warning
                 command(*args, **options)
         except LabError as error:
-            if isinstance(error, CompileError) and error.log:
-                say(error.log.rstrip())
-            say(f"error: {error}")
+            log = error.log.rstrip() if isinstance(error, CompileError) else ""
+            if log:
+                say(log)
+            say(f"error: {in_options(_without_line_of(log, str(error)))}")
             raise typer.Exit(status_of(error)) from None
+        except MemoryError as error:
+            say(f"error: there is not enough memory ({error}); ask for fewer elements")
+            raise typer.Exit(FAILED) from None
         except KeyboardInterrupt:
             say("interrupted")
             raise typer.Exit(INTERRUPTED) from None
 
     return wrapped  # type: ignore[return-value]
+
+
+def in_options(message: str) -> str:
+    """Write a message for the command line: options in place of Python's keywords.
+
+    Examples
+    --------
+    >>> in_options("pass device='emulator' or a larger budget="), in_options("lower shared_mem= (now 4)")
+    ('pass --device emulator or a larger --budget', 'lower --shared-mem (now 4)')
+    """
+    message = message.replace(": see .trace.diagnostics)", ")")
+    keywords = "arch|blocks|budget|case|device|language|sanitize|shared_mem"
+    return re.sub(
+        rf"(?<![\w.-])({keywords})=(?:'([^']*)'|True)?",
+        lambda found: f"--{found[1].replace('_', '-')}" + (f" {found[2]}" if found[2] else ""),
+        message,
+    )
+
+
+def _without_line_of(log: str, message: str) -> str:
+    """Leave out the line of the log that a message ends with: the log has just been shown."""
+    lines = (line.strip() for line in log.splitlines())
+    shown = next((line for line in lines if line and message.endswith(f": {line}")), None)
+    return message if shown is None else message.removesuffix(f": {shown}")
 
 
 def guarded(main: Function) -> Function:
@@ -102,4 +131,4 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    say(f"warning: {message}")
+    say(f"warning: {in_options(str(message))}")

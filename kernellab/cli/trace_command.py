@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import runpy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from kernellab.cli import output
 from kernellab.cli.arguments import describe, files_of, parse_argument, parse_globals, parse_sides
+from kernellab.cli.errors import in_options
 from kernellab.errors import ExecutionError, LabError, SpecError
 from kernellab.report.table import Column, Table
 
@@ -56,7 +57,9 @@ def trace_kernel(request: Request, json_file: Path | None, html_file: Path | Non
     output.save(document, json_file, html_file)
     if not output.is_silent(json_file):
         target = console()
-        print_trace(target, found)
+        told = tuple(replace(each, message=in_options(each.message)) for each in found.diagnostics)
+        shown = replace(found, diagnostics=told)
+        print_trace(target, shown, failure="" if failure is None else in_options(str(failure)))
         if arguments and not found.sampled_blocks:
             print_table(target, arguments_table(request.arguments, before, arguments))
     if failure is not None:

@@ -80,12 +80,18 @@ def _run(request: Request, command: Sequence[str]) -> str:
         raise UnavailableError(f"nvcc at {command[0]} does not start: {error}") from error
     except subprocess.TimeoutExpired as error:
         raise CompileError(f"{request.label}: nvcc took over {_SECONDS} seconds; it was stopped") from error
-    log = (done.stdout + done.stderr).strip().replace(command[-1], request.file_name)
+    log = _once((done.stdout + done.stderr).strip().replace(command[-1], request.file_name))
     if done.returncode != 0:
         first = re.search(r"^.*(?:error|fatal)\b.*$", log, re.MULTILINE)
         shown = first[0].strip() if first else f"exit status {done.returncode}"
         raise CompileError(f"{request.label} does not compile with nvcc (it holds host code): {shown}", log)
     return log
+
+
+def _once(log: str) -> str:
+    """Leave out what nvcc says again: it reads a file once for the host and once for each device."""
+    parts = re.split(r"\n(?=\S)", log)
+    return "\n".join(dict.fromkeys(part.rstrip() for part in parts))
 
 
 def _lowered(request: Request, ptx: str) -> dict[str, str]:

@@ -132,7 +132,7 @@ class Launch:
         if layout.shared_bytes > shared_limit:
             raise SpecError(
                 f"{self.name}: a block has {layout.shared_bytes} bytes of shared memory, the limit is "
-                f"{shared_limit}; lower the tile or shared_mem (now {self.dynamic_shared})"
+                f"{shared_limit}; lower the tile or shared_mem= (now {self.dynamic_shared})"
             )
         settable = {n: v for n, v in module.variables.items() if v.space in ("global", "const")}
         chosen = {find_variable(settable, key, self.name).name: value for key, value in values.items()}

@@ -185,8 +185,18 @@ def summary(result: Result) -> Text:
     return Text(text, "green" if held == total else "yellow" if result.is_right else "bold red")
 
 
-def print_trace(target: Console, trace: Trace) -> None:
-    """Print a trace: source with counts beside the lines, totals, diagnostics."""
+def print_trace(target: Console, trace: Trace, *, failure: str = "") -> None:
+    """Print a trace: source with counts beside the lines, totals, diagnostics.
+
+    Parameters
+    ----------
+    target : rich.console.Console
+        Where to.
+    trace : Trace
+        What a launch counted.
+    failure : str
+        The message of an error that is told elsewhere, and not once more here.
+    """
     label = trace_label(trace)
     target.print(Text(_launch_line(trace), "bold"))
     if trace.sampled_blocks:
@@ -200,6 +210,8 @@ def print_trace(target: Console, trace: Trace) -> None:
         print_table(target, table)
     print_table(target, totals_table(trace.totals, label, trace.standard_errors or None))
     for diagnostic in trace.diagnostics:
+        if failure.startswith(diagnostic.message):
+            continue
         times = f" ({diagnostic.count} lanes)" if diagnostic.count > 1 else ""
         kind = "error" if diagnostic.is_error else "warning"
         style = "bold red" if diagnostic.is_error else "yellow"

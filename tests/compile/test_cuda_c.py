@@ -313,3 +313,11 @@ extern "C" __global__ void __launch_bounds__(64) used(float* y, int n) {
         assert 8 <= used.registers <= 255
         assert used.barriers == 1
         assert used.constant_bytes > 12
+
+
+def test_nvcc_says_each_thing_once():
+    from kernellab.compile.nvcc import _once
+
+    one = "k.cu(3): error: identifier is undefined\n   x = y;\n       ^\n"
+    two = 'k.cu(4): warning #177-D: variable "n" is unused\n'
+    assert _once(f"{two}{one}\n{two}{one}1 error detected") == f"{two}{one}1 error detected"
