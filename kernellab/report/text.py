@@ -18,7 +18,15 @@ from rich.text import Text
 from kernellab.report.numbers import language_name, plain
 from kernellab.report.pictures import ASCII, UNICODE, draw
 from kernellab.report.source import source_tables
-from kernellab.report.table import EXACT, Table, outcome_table, panel_table, totals_table
+from kernellab.report.table import (
+    EXACT,
+    Table,
+    expectations_line,
+    outcome_table,
+    panel_table,
+    totals_table,
+    verdicts,
+)
 
 if TYPE_CHECKING:
     from kernellab.experiments.experiment import Result
@@ -34,6 +42,12 @@ VERDICT_STYLES = {
     "needs a GPU": "yellow",
     "needs nvdisasm": "yellow",
     "needs counts": "yellow",
+    "not timed": "yellow",
+}
+PLACES = {
+    "emulator": "counted on the emulator; no time is measured",
+    "gpu": "timed on the GPU; nothing is counted",
+    "both": "timed on the GPU, counted on the emulator",
 }
 PIPE_WIDTH = 120
 
@@ -148,7 +162,7 @@ def print_result(target: Console, result: Result, *, is_pictured: bool | None = 
         Whether to draw; by default on a terminal only.
     """
     target.print(Text(f"{result.name}: {result.question}", "bold underline"))
-    where = "counted on the emulator; no time is measured" if result.device == "emulator" else result.device
+    where = PLACES.get(result.device, result.device)
     names = " and ".join(language_name(each) for each in result.languages)
     target.print(Text(f"{names}, {where}", "dim"))
     target.print()
@@ -172,17 +186,12 @@ def print_result(target: Console, result: Result, *, is_pictured: bool | None = 
 
 def summary(result: Result) -> Text:
     """Return an experiment in one line."""
-    held = sum(outcome.verdict == "held" for outcome in result.expectations)
-    total = len(result.expectations)
-    claims = [outcome.verdict for outcome in result.claims]
-    parts = [
-        f"{claims.count(v)} {v}"
-        for v in ("held", "refuted", "needs a GPU", "needs nvdisasm", "needs counts")
-        if v in claims
-    ]
-    text = f"{result.name}: {held} of {total} expectations hold; claims: {', '.join(parts)}"
-    text += f"; {result.seconds:.1f} s"
-    return Text(text, "green" if held == total else "yellow" if result.is_right else "bold red")
+    claims = verdicts(result.claims)
+    known = ("held", "refuted", "needs a GPU", "needs nvdisasm", "needs counts", "differs by language")
+    parts = [f"{claims.count(verdict)} {verdict}" for verdict in known if verdict in claims]
+    text = f"{result.name}: {expectations_line(result)}; claims: {', '.join(parts)}; {result.seconds:.1f} s"
+    is_whole = all(verdict == "held" for verdict in verdicts(result.expectations))
+    return Text(text, "green" if is_whole else "yellow" if result.is_right else "bold red")
 
 
 def print_trace(target: Console, trace: Trace, *, failure: str = "") -> None:

@@ -214,6 +214,22 @@ def test_a_gpu_compares_answers_and_times_and_runs_no_exhibit(name: str, seconds
     text = result_text(result, 80)
     assert "needs counts" in text
     assert "us: measured" in text
+    assert "timed on the GPU; nothing is counted" in text
+
+
+def test_a_claim_that_cannot_be_timed_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def times(self, points, *, has_copy=False):
+        raise MismatchError("copy/float4: y differs")
+
+    monkeypatch.setattr(GpuClock, "times", times)
+    bare = dataclasses.replace(load("coalescing"), sweeps=(), expectations=(), pictures=None)
+    result = run(dataclasses.replace(bare, claims=bare.claims[:1]), FakeGpu(), ("cuda-c",))
+    assert [(claim.verdict, claim.found) for claim in result.claims] == [
+        ("not timed", "copy/float4: y differs")
+    ]
+    from kernellab.report.text import summary
+
+    assert "1 not timed" in str(summary(result))
 
 
 @pytest.mark.parametrize(
