@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kernellab.errors import SpecError
-from kernellab.report.numbers import plain
-from kernellab.report.table import Column, Table
+from kernellab.report.numbers import language_name, plain
+from kernellab.report.table import Column, Table, by_statement
 
 if TYPE_CHECKING:
     from kernellab.record import Record
@@ -101,8 +101,11 @@ def _values(document: Document) -> Iterator[tuple[str, Value]]:
             is_kept = reading.source != "measured"
             yield f"{name}: {reading.name}", Value(plain(reading.value, 4), reading.value, is_kept)
     for result in document.experiments:
-        for outcome in (*result.expectations, *result.claims):
-            yield f"{result.name}/{outcome.language}: {outcome.text}", Value(outcome.verdict, None, True)
+        for text, group in by_statement((*result.expectations, *result.claims)).items():
+            found = {outcome.verdict for outcome in group}
+            each = (f"{language_name(outcome.language)}: {outcome.verdict}" for outcome in group)
+            said = found.pop() if len(found) == 1 else ", ".join(each)
+            yield f"{result.name}: {text}", Value(said, None, True)
     for trace in document.traces:
         for total, number in trace.totals.items():
             yield f"{trace.kernel}: {total}", Value(plain(number, 4), number, True)

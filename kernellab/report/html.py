@@ -10,7 +10,7 @@ from kernellab.experiments.picture import BankMap, Bars, LaneMap
 from kernellab.report.numbers import language_name, plain, short
 from kernellab.report.pictures import DIGITS, LANES, SHOWN_WAVEFRONTS
 from kernellab.report.source import source_tables
-from kernellab.report.table import Table, outcome_table, panel_table, totals_table
+from kernellab.report.table import Table, expectations_line, outcome_table, panel_table, totals_table
 from kernellab.report.text import document_tables, trace_label
 
 if TYPE_CHECKING:
@@ -58,14 +58,13 @@ def _document(document: Document) -> dict[str, Any]:
 
 
 def _experiment(result: Result) -> dict[str, Any]:
-    held = sum(outcome.verdict == "held" for outcome in result.expectations)
     return {
         "name": result.name,
         "question": result.question,
         "device": result.device,
         "languages": " and ".join(map(language_name, result.languages)),
         "is_right": result.is_right,
-        "summary": f"{held} of {len(result.expectations)} expectations hold",
+        "summary": expectations_line(result),
         "pictures": [_picture(picture) for picture in result.pictures],
         "tables": [_table(panel_table(panel, result.languages)) for panel in result.panels],
         "judged": [

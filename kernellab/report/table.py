@@ -144,13 +144,30 @@ def _answer(panel: Panel, label: str, languages: Sequence[str]) -> str:
     return f"WRONG{who}*" if label in panel.faults else f"WRONG{who}"
 
 
-def outcome_table(title: str, outcomes: Sequence[Outcome]) -> Table:
-    """Return expectations or claims; languages that agree share a row."""
+def by_statement(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
+    """Return what was judged in each language, by statement: what a reader counts."""
     grouped: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         grouped.setdefault(outcome.text, []).append(outcome)
+    return grouped
+
+
+def verdicts(outcomes: Sequence[Outcome]) -> list[str]:
+    """Return the verdict on each statement; ``differs by language`` where it does."""
+    found = [{outcome.verdict for outcome in group} for group in by_statement(outcomes).values()]
+    return [each.pop() if len(each) == 1 else "differs by language" for each in found]
+
+
+def expectations_line(result: Result) -> str:
+    """Return how many expectations hold, in every language."""
+    found = verdicts(result.expectations)
+    return f"{found.count('held')} of {len(found)} expectations hold"
+
+
+def outcome_table(title: str, outcomes: Sequence[Outcome]) -> Table:
+    """Return expectations or claims; languages that agree share a row."""
     rows = []
-    for text, group in grouped.items():
+    for text, group in by_statement(outcomes).items():
         if len({(outcome.verdict, outcome.found) for outcome in group}) == 1:
             rows.append((group[0].verdict, text, group[0].found))
             continue

@@ -14,6 +14,7 @@ import pytest
 import kernellab as kl
 from kernellab.errors import SpecError
 from kernellab.experiments.check import Check
+from kernellab.experiments.experiment import Outcome, Result
 from kernellab.report.diff import compare_documents
 from kernellab.report.document import Document, check_writable, load, to_json, write
 from kernellab.report.html import page
@@ -112,6 +113,18 @@ def test_a_wrong_verdict_matters(document) -> None:
     (change,) = compare_documents(document, dataclasses.replace(document, checks=checks))
     assert change.matters
     assert change.after == "WRONG"
+
+
+def test_a_changed_verdict_is_listed_once_for_both_languages(document) -> None:
+    def claims(cuda: str, numba: str) -> Document:
+        judged = (Outcome("c", "who", "cuda-c", cuda, ""), Outcome("c", "who", "numba", numba, ""))
+        result = Result("e", "?", "emulator", ("cuda-c", "numba"), (), (), judged)
+        return dataclasses.replace(document, experiments=(result,))
+
+    (change,) = compare_documents(claims("held", "held"), claims("refuted", "refuted"))
+    assert (change.name, change.before, change.after) == ("e: c", "held", "refuted")
+    (change,) = compare_documents(claims("held", "held"), claims("held", "refuted"))
+    assert (change.before, change.after) == ("held", "CUDA C: held, Numba: refuted")
 
 
 def test_devices_and_commands_do_not_compare(document) -> None:

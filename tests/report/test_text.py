@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 
 import numpy as np
@@ -10,10 +11,11 @@ from rich.console import Console
 
 import kernellab as kl
 from kernellab.errors import ExecutionError
+from kernellab.experiments.experiment import Outcome
 from kernellab.experiments.picture import BankMap, Bar, Bars, LaneMap, SourceLine
 from kernellab.report.pictures import ASCII, UNICODE, draw
 from kernellab.report.table import Column, Table
-from kernellab.report.text import has_blocks, print_table, result_text, tables_text, trace_text
+from kernellab.report.text import has_blocks, print_table, result_text, summary, tables_text, trace_text
 
 CODE = """extern "C" __global__ void far(const float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -50,7 +52,11 @@ def test_a_result_fits_its_width_and_has_no_escape_codes(result, width: int) -> 
         "derived",
     ):
         assert part in text
-    assert "18 of 18 expectations hold" in text
+    rows = text.split("Expectations")[1].split("Claims")[0].splitlines()
+    assert sum(row.startswith("held") for row in rows) == 9  # as many as the last line says
+    assert "9 of 9 expectations hold" in text
+    refuted = sum(row.startswith("refuted") for row in text.split("Claims")[1].splitlines())
+    assert f" {refuted} refuted" in text
 
 
 def test_labels_are_never_cut_at_80_columns(result) -> None:
@@ -58,6 +64,21 @@ def test_labels_are_never_cut_at_80_columns(result) -> None:
     for panel in result.panels:
         for label in panel.labels:
             assert any(line.startswith(label) for line in text.splitlines()), label
+
+
+def test_the_summary_counts_statements_not_languages(result) -> None:
+    claims = [
+        Outcome(text, "who", language, verdict, "")
+        for text, verdicts in (("a", ("refuted", "refuted")), ("b", ("held", "refuted")))
+        for language, verdict in zip(("cuda-c", "numba"), verdicts, strict=True)
+    ]
+    changed = dataclasses.replace(
+        result,
+        claims=tuple(claims),
+        expectations=tuple(dataclasses.replace(each, source="", text="x" + each.text) for each in claims),
+    )
+    text = summary(changed).plain
+    assert "0 of 2 expectations hold; claims: 1 refuted, 1 differs by language;" in text
 
 
 def test_a_trace_prints_counts_beside_the_lines() -> None:
