@@ -182,6 +182,8 @@ def trace(
     >>> bool((y == 2 * x).all()), t.totals["global_load_sectors"]
     (True, 125)
     """
+    from kernellab.compile.entry import find_entry
+
     if errors not in ("raise", "record"):
         raise SpecError(f"trace: errors is {errors!r}, it must be 'raise' or 'record'")
     if callable(source):
@@ -196,7 +198,7 @@ def trace(
         who = str(entry)
         check_arguments(who, arguments)
         binary = _compile_text(text, path, who, options, arch)
-        entry = _find_entry(binary, who)
+        entry = find_entry(binary, who)
     return run_binary(
         binary, entry, grid, block, arguments, name=who, shared_mem=shared_mem, variables=globals,
         blocks=blocks, sanitize=sanitize, seed=seed, budget=budget, errors=errors,
@@ -269,14 +271,6 @@ def _compile_numba(
 
     arguments = as_declared(who, function, arguments)
     return compile_numba(function, numba_types(arguments, function), arch=arch), arguments
-
-
-def _find_entry(binary: Binary, name: str) -> str:
-    found = binary.names.get(name)
-    if found is None:
-        known = ", ".join(sorted(set(binary.names))) or "none"
-        raise SpecError(f"{name}: there is no such kernel in the source; it has {known}")
-    return found
 
 
 @lru_cache(maxsize=64)

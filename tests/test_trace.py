@@ -233,3 +233,40 @@ def test_a_block_is_what_the_kernel_was_compiled_for():
     kl.trace(text, "exact", 1, (8, 8), (y,))
     with pytest.raises(SpecError, match=r"exact: block is \(64, 1, 1\), it was compiled for \(8, 8, 1\)"):
         kl.trace(text, "exact", 1, 64, (y,))
+
+
+TEMPLATE = "template <class T> __global__ void k(T* y) { y[0] = 1; }"
+OVERLOADS = "__global__ void k(float* y) { y[0] = 1; } __global__ void k(int* y) { y[0] = 1; }"
+SCOPES = """namespace a { __global__ void k(float* y) { y[0] = 1; } }
+namespace b { __global__ void k(float* y) { y[0] = 2; } }"""
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "message"),
+    [
+        (TEMPLATE, "k", "k: it is a template; ask for an instance, such as 'k<float>'"),
+        (
+            TEMPLATE + "template __global__ void k(int*); template __global__ void k(float*);",
+            "k",
+            "k: it is a template; ask for an instance, such as 'k<int>'",
+        ),
+        (
+            OVERLOADS,
+            "k",
+            "k: it is not one kernel but 2; write '_Z1kPf' for k(float *), '_Z1kPi' for k(int *)",
+        ),
+        (SCOPES, "k", "k: it is not one kernel but 2; write 'a::k', 'b::k'"),
+        (SAXPY, "saxpi", "saxpi: there is no such kernel in the source; it has saxpy, mangled; did you mean"),
+    ],
+)
+def test_a_name_that_is_not_one_kernel_says_what_to_write(text, name, message):
+    with pytest.raises(SpecError) as caught:
+        kl.trace(text, name, 1, 1, (np.zeros(1, np.float32),))
+    assert str(caught.value).startswith(message)
+
+
+def test_an_overload_is_asked_for_as_the_message_says():
+    y = np.zeros(1, np.float32)
+    kl.trace(OVERLOADS, "_Z1kPf", 1, 1, (y,))
+    kl.trace(SCOPES, "b::k", 1, 1, (z := np.zeros(1, np.float32),))
+    assert (y[0], z[0]) == (1, 2)

@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Mapping
 
+from kernellab.c_types import mangled_types
 from kernellab.compile import ptx_text
 from kernellab.compile.binary import Binary
 from kernellab.compile.itanium import demangle
@@ -42,15 +43,31 @@ def find_entry(binary: Binary, name: str | None = None) -> str:
     templates = {
         each for text in binary.sources.values() for each, generic in kernel_names(text).items() if generic
     }
+    same = [entry for entry, each in present.items() if _base(each) == _base(name)]
     if name in templates:
-        raise SpecError(f"kernel {name!r} is a template; ask for an instance such as '{name}<float>'")
-    if sum(re.split("[<(]", each)[0].strip().split("::")[-1] == name for each in present) > 1:
-        raise SpecError(
-            f"kernel {name!r} is not one but several: {_listing(present)}; name one by its PTX entry"
-        )
-    close = difflib.get_close_matches(name, present, 1)
+        instances = [present[entry] for entry in same if "<" in present[entry]]
+        example = instances[0] if instances else f"{name}<float>"
+        raise SpecError(f"{name}: it is a template; ask for an instance, such as '{example}'")
+    if len(same) > 1:
+        choices = ", ".join(_choice(entry, present) for entry in same)
+        raise SpecError(f"{name}: it is not one kernel but {len(same)}; write {choices}")
+    close = difflib.get_close_matches(name, present.values(), 1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
-    raise SpecError(f"there is no kernel {name!r}: the {binary.language} text has {_listing(present)}{hint}")
+    raise SpecError(f"{name}: there is no such kernel in the source; it has {_listing(present)}{hint}")
+
+
+def _base(name: str) -> str:
+    """The last part of a name: ``tile`` of ``lab::tile<float>``."""
+    return re.split("[<(]", name)[0].strip().split("::")[-1]
+
+
+def _choice(entry: str, present: Mapping[str, str]) -> str:
+    """What to write for one of several kernels of a name."""
+    name = present[entry]
+    if list(present.values()).count(name) == 1:
+        return repr(name)
+    types = mangled_types(entry)
+    return f"{entry!r}" + (f" for {name}({', '.join(types)})" if types is not None else "")
 
 
 def global_symbols(binary: Binary) -> Mapping[str, str]:
@@ -74,15 +91,10 @@ def global_symbols(binary: Binary) -> Mapping[str, str]:
     return found
 
 
-def _readable(binary: Binary) -> list[str]:
-    """The kernels as a user would write them; overloads by their PTX entry as well."""
-    entries = ptx_text.entries(binary.ptx)
-    names = [demangle(entry) or entry for entry in entries]
-    return [
-        name if names.count(name) == 1 else f"{name} ({entry})"
-        for name, entry in zip(names, entries, strict=True)
-    ]
+def _readable(binary: Binary) -> dict[str, str]:
+    """The kernels as a user would write them, by PTX entry."""
+    return {entry: demangle(entry) or entry for entry in ptx_text.entries(binary.ptx)}
 
 
-def _listing(names: list[str]) -> str:
-    return ", ".join(names) if names else "none"
+def _listing(present: Mapping[str, str]) -> str:
+    return ", ".join(dict.fromkeys(present.values())) or "none"
