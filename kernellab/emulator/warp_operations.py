@@ -43,6 +43,8 @@ class WarpOperation:
         self, scheduler: Scheduler, frame: Frame, block: Block, stack: Join | None, lanes: Lanes
     ) -> Next | None:
         """Compute at once if all members are there, else wait for them."""
+        if self.members is not None and not self.is_everyone:
+            self.complain_of_outsiders(scheduler, frame, lanes)
         if self.members is not None and not (self.is_everyone and lanes.mask is None):
             can_go = self.complete(scheduler, frame, lanes, lanes.bits())
             if np.count_nonzero(can_go) != lanes.count:
@@ -83,19 +85,26 @@ class WarpOperation:
             self.number, "absent lane", what, int(lanes.row_indexes()[row]), column, rows.size, is_error=False
         )
 
-    def execute(self, scheduler: Scheduler, frame: Frame, lanes: Lanes) -> None:
-        """Compute for lanes that are all there."""
+    def complain_of_outsiders(self, scheduler: Scheduler, frame: Frame, lanes: Lanes) -> None:
+        """Complain about lanes that their own member masks do not name."""
         members = self.member_bits(frame, lanes)
         own = np.uint32(1) << np.arange(WARP, dtype=np.uint32)
         outside = lanes.full_mask() & ((members & own) == 0)
-        if outside.any():
-            row, column = (int(v[0]) for v in np.nonzero(outside))
-            bits = int(members[row, column])
-            what = f"a lane executes an operation of a warp whose member mask {bits:#010x} lacks it"
-            scheduler.batch.complain(
-                self.number, "absent lane", what, int(lanes.row_indexes()[row]), column, int(outside.sum())
-            )
-        self.compute(scheduler.batch, frame, lanes, members)
+        if not outside.any():
+            return
+        row, column = (int(v[0]) for v in np.nonzero(outside))
+        what = (
+            f"lane {column} executes an operation of a warp whose member mask "
+            f"{int(members[row, column]):#010x} lacks it"
+        )
+        scheduler.batch.complain(
+            self.number, "lane outside its mask", what, int(lanes.row_indexes()[row]), column,
+            int(outside.sum()),
+        )  # fmt: skip
+
+    def execute(self, scheduler: Scheduler, frame: Frame, lanes: Lanes) -> None:
+        """Compute for lanes that are all there."""
+        self.compute(scheduler.batch, frame, lanes, self.member_bits(frame, lanes))
 
     def compute(self, batch: Batch, frame: Frame, lanes: Lanes, members: Array) -> None:
         """Write the results."""

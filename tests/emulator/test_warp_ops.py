@@ -122,6 +122,21 @@ def test_members_that_leave_without_coming_are_absent():
     assert "shuffle reads lane 16, which is absent" in str(trace.diagnostics[0])
 
 
+def test_a_lane_outside_its_own_mask_is_named_though_its_members_do_not_come():
+    text = """extern "C" __global__ void f(int* y) {
+        int v = threadIdx.x;
+        if (v >= 16) v = __shfl_sync(0x0000ffff, v, 3);
+        __syncthreads();
+        y[threadIdx.x] = v;
+    }"""
+    with pytest.raises(
+        ExecutionError, match=r"f: lane 16 executes .* member mask 0x0000ffff lacks it"
+    ) as caught:
+        Kernels(text)("f", 1, 32, np.zeros(32, i32))
+    found = [d for d in caught.value.trace.diagnostics if d.kind == "lane outside its mask"]
+    assert [(d.is_error, d.count, d.thread) for d in found] == [(True, 16, (16, 0, 0))]
+
+
 def test_a_lane_outside_its_own_mask_is_an_error():
     with pytest.raises(ExecutionError, match=r"member mask 0x000000ff lacks it.*thread \(8, 0, 0\)"):
         MEMORY("not_in_mask", 1, 32, np.zeros(32, i32))
