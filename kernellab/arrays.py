@@ -105,3 +105,16 @@ def spec_of(array: Any, who: str = "array") -> ArraySpec:
     return ArraySpec(
         shape, np.dtype(interface["typestr"]), tuple(strides) if strides else None, interface["data"][0]
     )
+
+
+def cast_remedy(given: np.dtype[Any], wanted: Any) -> str:
+    """Say how to get an array of another dtype: by a cast only where that keeps what the values mean.
+
+    Examples
+    --------
+    >>> cast_remedy(np.dtype("f8"), "f4"), cast_remedy(np.dtype("c16"), "f4")
+    ("convert it with .astype('float32')", 'pass an array of float32')
+    """
+    name = np.dtype(wanted).name
+    is_plain = given.kind in "biuf" or (given.kind == "V" and given.type is not np.void)  # ml_dtypes' are V
+    return f"convert it with .astype('{name}')" if is_plain else f"pass an array of {name}"

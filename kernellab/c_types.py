@@ -72,6 +72,22 @@ def c_dtype(text: str) -> tuple[np.dtype[Any] | None, bool]:
     return (None if found is None else np.dtype(found)), is_pointer
 
 
+def vector_length(text: str) -> int:
+    """Return how many elements a built-in vector type such as ``float4`` has; 0 for any other type.
+
+    Examples
+    --------
+    >>> vector_length("const float4"), vector_length("__half2"), vector_length("float")
+    (4, 2, 0)
+    """
+    words = re.sub(r"\b(const|volatile|__grid_constant__)\b|&", " ", text).split()
+    name = words[0] if len(words) == 1 else ""
+    if name in ("__half2", "half2", "__nv_bfloat162", "nv_bfloat162"):
+        return 2
+    found = _VECTOR.match(name)
+    return int(found[2]) if found else 0
+
+
 def _without_comments(text: str) -> str:
     return re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
 

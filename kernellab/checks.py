@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from kernellab.arrays import ArraySpec, spec_of
+from kernellab.arrays import ArraySpec, cast_remedy, spec_of
 from kernellab.errors import ArgumentError, SpecError
 from kernellab.kernel import Dim3, Kernel
 from kernellab.problem import Operand, Parameter, dtype_named
@@ -67,7 +67,7 @@ def for_element(kernel: Kernel, arrays: Mapping[str, Any]) -> Kernel:
             if dtype == dtype_named(element):
                 return kernel.with_element(element)
         rule = f"it must be {' or '.join(kernel.elements)}"
-        remedy = f"convert it with .astype('{kernel.elements[0]}')"
+        remedy = cast_remedy(dtype, dtype_named(kernel.elements[0]))
         raise ArgumentError(f"{who} has dtype {dtype}, {rule}; {remedy}")
     return kernel
 
@@ -77,7 +77,7 @@ def check_array(kernel: Kernel, operand: Operand, array: Any, sizes: dict[str, i
     who = f"{kernel.id}: {operand.name}"
     spec = spec_of(array, who)
     if spec.dtype != operand.numpy_dtype:
-        remedy = f"convert it with .astype('{operand.dtype}')"
+        remedy = cast_remedy(spec.dtype, operand.numpy_dtype)
         raise ArgumentError(f"{who} has dtype {spec.dtype}, it must be {operand.dtype}; {remedy}")
     axes = len(operand.shape)
     wanted = f"({', '.join(operand.shape)}{',' if axes == 1 else ''})"

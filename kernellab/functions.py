@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernellab.api import apply
+from kernellab.arrays import cast_remedy
 from kernellab.devices import cuda_arrays
 from kernellab.devices import device as find_device
 from kernellab.errors import ArgumentError, SpecError
@@ -268,7 +269,7 @@ def _array(x: Any, who: str, place: Device) -> Any:
 
 def _check(array: Any, who: str, dtype: str) -> None:
     if array.dtype != np.dtype(dtype):
-        remedy = f"convert it with .astype('{dtype}')"
+        remedy = cast_remedy(array.dtype, dtype)
         raise ArgumentError(f"{who} has dtype {array.dtype}, it must be {dtype}; {remedy}")
 
 

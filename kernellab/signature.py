@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernellab.c_types import c_dtype, variable_dtype
+from kernellab.arrays import cast_remedy
+from kernellab.c_types import c_dtype, variable_dtype, vector_length
 from kernellab.errors import ArgumentError, SpecError
 
 Array = npt.NDArray[Any]
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -29,7 +31,8 @@ class Parameter:
     nbytes : int
     align : int
     dtype : numpy.dtype or None
-        Of the scalar, or of what the pointer points to (for vector types: of one element); None when unknown.
+        Of the scalar, or of what the pointer points to (for vector types: of one element; a vector by value
+        has a subarray's); None when unknown.
     is_pointer : bool or None
         None when unknown: eight bytes that may be either.
     text : str
@@ -64,7 +67,7 @@ def typed_variables(sources: Mapping[str, str], values: Mapping[str, Any], who: 
         else:
             raise ArgumentError(
                 f"{who}: globals[{name!r}] has dtype {value.dtype}, the variable is of {dtype}; "
-                f"convert it with .astype({str(dtype)!r})"
+                f"{cast_remedy(value.dtype, dtype)}"
             )
     return typed
 
@@ -76,6 +79,9 @@ def refine(parameters: Sequence[Parameter], types: Sequence[tuple[str, str]] | N
     refined = []
     for parameter, (text, name) in zip(parameters, types, strict=True):
         dtype, is_pointer = c_dtype(text)
+        length = 0 if is_pointer else vector_length(text)
+        if length and dtype is not None:
+            dtype = np.dtype((dtype, (length,)))
         expected = 8 if is_pointer else parameter.nbytes if dtype is None else dtype.itemsize
         if parameter.nbytes != expected:
             refined.append(parameter)
@@ -118,7 +124,8 @@ def pack(who: str, parameter: Parameter, value: Any, pointer_of: Callable[[str, 
     parameter : Parameter
     value : object
         A NumPy array for a pointer; None for a null pointer; a NumPy scalar of the parameter's own size, a
-        structured scalar, or a plain Python number for a scalar.
+        structured scalar, or a plain Python number for a scalar; an array of exactly its bytes for a vector
+        or a structure by value.
     pointer_of : callable
         Gives the address of an array.
 
@@ -129,6 +136,8 @@ def pack(who: str, parameter: Parameter, value: Any, pointer_of: Callable[[str, 
     SpecError
         For a number that does not fit.
     """
+    if _is_compound(parameter):
+        return _pack_compound(who, parameter, value)
     if isinstance(value, np.ndarray) and (value.ndim or parameter.is_pointer):
         return _pack_array(who, parameter, value, pointer_of)
     if value is None:
@@ -148,6 +157,32 @@ def pack(who: str, parameter: Parameter, value: Any, pointer_of: Callable[[str, 
         f"{who}: {parameter.name} is {_kind(parameter)}, got {type(value).__name__}; "
         "pass a NumPy array for a pointer, a NumPy scalar or a number for a scalar"
     )
+
+
+def _is_compound(parameter: Parameter) -> bool:
+    """Say whether a parameter is a vector or a structure by value; 8 unknown bytes may be a pointer."""
+    if parameter.dtype is not None:
+        return parameter.dtype.subdtype is not None
+    return parameter.is_pointer is False and parameter.nbytes not in (1, 2, 4, 8)
+
+
+def _pack_compound(who: str, parameter: Parameter, value: Any) -> bytes:
+    wanted = None if parameter.dtype is None else parameter.dtype.base
+    if isinstance(value, (np.ndarray, np.generic)) and value.nbytes == parameter.nbytes:
+        is_raw = wanted is None or value.dtype.type is np.void or value.dtype.itemsize == 1
+        is_complex = value.dtype.kind == "c" and wanted == np.dtype(f"f{value.itemsize // 2}")
+        if is_raw or is_complex or value.dtype == wanted:
+            return value.tobytes()
+    got = type(value).__name__
+    if isinstance(value, (np.ndarray, np.generic)):
+        got = f"an array of {value.nbytes} bytes and dtype {value.dtype}"
+    if wanted is None:
+        rule = f"{_kind(parameter)} of {parameter.nbytes} bytes" if parameter.text else _kind(parameter)
+        remedy = "pass a structured NumPy scalar or an array of exactly these bytes"
+    else:
+        rule = _kind(parameter)
+        remedy = f"pass numpy.array([...], {wanted.name!r}) of {parameter.nbytes // wanted.itemsize} elements"
+    raise ArgumentError(f"{who}: {parameter.name} is {rule}, got {got}; {remedy}")
 
 
 def _kind(parameter: Parameter) -> str:
@@ -182,13 +217,20 @@ def _pack_array(
             "pass numpy.ascontiguousarray(...) of it"
         )
     wanted = parameter.dtype
-    if wanted is not None and value.dtype.kind != "V" and value.dtype != wanted and not _is_bytes(wanted):
+    if value.dtype.hasobject:
+        raise ArgumentError(
+            f"{who}: {parameter.name} is {_kind(parameter)}, got an array of Python objects; "
+            "pass an array of numbers"
+        )
+    is_raw = value.dtype.type is np.void
+    if wanted is not None and not is_raw and value.dtype != wanted and not _is_bytes(wanted):
         same = value.dtype.kind == "c" and wanted == np.dtype(f"f{value.itemsize // 2}")
+        same |= value.dtype.kind == "V" and wanted.kind in "iu" and wanted.itemsize == value.itemsize
         same |= value.dtype == np.bool_ and wanted.itemsize == 1
         if not same:
             raise ArgumentError(
                 f"{who}: {parameter.name} is {_kind(parameter)} and takes an array of {wanted}, "
-                f"got {value.dtype}; convert it with .astype({str(wanted)!r})"
+                f"got {value.dtype}; {cast_remedy(value.dtype, wanted)}"
             )
     return int(pointer_of(parameter.name, value)).to_bytes(8, "little")
 

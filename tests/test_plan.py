@@ -194,7 +194,9 @@ def test_swizzle_wants_a_power_of_two():
 
 @pytest.mark.parametrize("dtype", ["float64", "int64", "complex64", "float16", ">f4"])
 def test_wrong_dtype(dtype):
-    with pytest.raises(ArgumentError, match=r"^copy/scalar: x has dtype .*, it must be float32; convert it"):
+    with pytest.raises(
+        ArgumentError, match=r"^copy/scalar: x has dtype .*, it must be float32; (convert|pass)"
+    ):
         bind(kernel("copy/scalar"), {"x": np.zeros(4, dtype)})
 
 

@@ -6,9 +6,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from kernellab.arrays import cast_remedy
 from kernellab.c_types import c_dtype, mangled_types, source_types, variable_dtype
 from kernellab.errors import ArgumentError, SpecError
-from kernellab.signature import Parameter, pack, typed_variables
+from kernellab.signature import Parameter, pack, refine, typed_variables
 
 
 @pytest.mark.parametrize(
@@ -122,3 +123,74 @@ def test_lists_become_what_the_variable_is():
     assert (typed["w"].dtype, typed["s"].dtype, typed["other"]) == (np.dtype("f4"), np.dtype("i2"), [1.0])
     with pytest.raises(ArgumentError, match=r"k: globals\['w'\] has dtype int32, the variable is of float32"):
         typed_variables(text, {"w": np.arange(3, dtype=np.int32)}, "k")
+
+
+def by_value(text, nbytes):
+    (found,) = refine(
+        [Parameter("k_param_0", nbytes, 8, None, None if nbytes == 8 else False)], [(text, "v")]
+    )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("float4", np.arange(4, dtype="f4")),
+        ("const int2", np.array([1, 5], "i4")),
+        ("float3", np.arange(3, dtype="f4")),
+        ("uchar4", np.array([1, 2, 3, 4], "u1")),
+        ("float4", np.array((1, 2, 3, 4), "f4,f4,f4,f4")),
+        ("float2", np.complex64(1 + 2j)),
+        ("Pair", np.array([3.0, 4.0])),
+        ("Pair", np.frombuffer(bytes(range(16)), "u1")),
+    ],
+)
+def test_a_vector_or_structure_by_value_is_an_array_of_its_bytes(text, value):
+    assert pack("k", by_value(text, np.asarray(value).nbytes), value, no_array) == value.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("text", "nbytes", "value", "message"),
+    [
+        (
+            "float4",
+            16,
+            (1, 2, 3, 4),
+            r"k: v is `float4`, got tuple; pass numpy.array\(\[...\], 'float32'\) of 4",
+        ),
+        ("int2", 8, 1.5, r"k: v is `int2`, got float; pass numpy.array\(\[...\], 'int32'\) of 2"),
+        (
+            "float4",
+            16,
+            np.zeros(3, "f4"),
+            r"k: v is `float4`, got an array of 12 bytes and dtype float32; pass",
+        ),
+        (
+            "float4",
+            16,
+            np.zeros(4, "i4"),
+            r"k: v is `float4`, got an array of 16 bytes and dtype int32; pass",
+        ),
+        (
+            "Pair",
+            16,
+            (1, 2.0),
+            r"k: v is `Pair` of 16 bytes, got tuple; pass a structured NumPy scalar or an ",
+        ),
+        ("int", 4, np.zeros(1, "i4"), r"k: v is `int`, got an array of int32; pass a scalar"),
+    ],
+)
+def test_how_to_pass_a_vector_or_a_structure(text, nbytes, value, message):
+    with pytest.raises(ArgumentError, match=message):
+        pack("k", by_value(text, nbytes), value, no_array)
+
+
+@pytest.mark.parametrize("dtype", ["c16", "M8[s]", "O", "S4", "f4,i4"])
+def test_no_conversion_is_advised_that_loses_meaning(dtype):
+    parameter = Parameter("x", 8, 8, np.dtype("f4"), True, "float*")
+    value = np.zeros(4, dtype)
+    if value.dtype.kind == "V":
+        assert cast_remedy(value.dtype, "f4") == "pass an array of float32"
+        return
+    with pytest.raises(ArgumentError, match=r"; pass an array of (float32|numbers)"):
+        pack("k", parameter, value, no_array)
