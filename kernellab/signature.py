@@ -7,7 +7,7 @@ comes from the CUDA C text or from the mangled name, where there is one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -84,7 +84,7 @@ def refine(parameters: Sequence[Parameter], types: Sequence[tuple[str, str]] | N
             dtype = np.dtype((dtype, (length,)))
         expected = 8 if is_pointer else parameter.nbytes if dtype is None else dtype.itemsize
         if parameter.nbytes != expected:
-            refined.append(parameter)
+            refined.append(replace(parameter, name=name or parameter.name))
             continue
         known = None if dtype is None and parameter.nbytes == 8 and not is_pointer else is_pointer
         refined.append(

@@ -57,6 +57,8 @@ class Trace:
         0 for all blocks; else how many were run.
     standard_errors : mapping of str to float
         Of the totals, when blocks were sampled.
+    parameters : tuple of str
+        Names of the kernel's parameters, where the source tells them.
     """
 
     kernel: str
@@ -74,6 +76,7 @@ class Trace:
     output: str = ""
     sampled_blocks: int = 0
     standard_errors: Mapping[str, float] = field(default_factory=dict)
+    parameters: tuple[str, ...] = ()
 
     def line(self, number: int, file: str | None = None) -> Line:
         """Return the counts of a source line.
@@ -192,6 +195,7 @@ def trace(
         check_arguments(who, arguments)
         binary, arguments = _compile_numba(who, source, arguments, arch)
         entry = next(iter(binary.names.values()))
+        names = _argument_names(source)
     else:
         text, path = _text_of(source)
         entry, grid, block, arguments = _call("trace", call, ("entry", "grid", "block", "args"))
@@ -199,9 +203,11 @@ def trace(
         check_arguments(who, arguments)
         binary = _compile_text(text, path, who, options, arch)
         entry = find_entry(binary, who)
+        names = ()
     return run_binary(
         binary, entry, grid, block, arguments, name=who, shared_mem=shared_mem, variables=globals,
         blocks=blocks, sanitize=sanitize, seed=seed, budget=budget, errors=errors,
+        names=names,
     )  # fmt: skip
 
 
@@ -224,22 +230,30 @@ def check_arguments(who: str, arguments: Any) -> None:
 
 
 def _text_of(source: Any) -> tuple[str, str | None]:
+    if isinstance(source, str) and not source.strip():
+        raise SpecError("trace: the source is empty; pass a .cu or .ptx file, a text or a Numba function")
     if isinstance(source, os.PathLike) or (
         isinstance(source, str) and "\n" not in source and "{" not in source and ";" not in source
     ):
         path = Path(source)
         try:
-            return path.read_text(encoding="utf-8"), str(path)
-        except UnicodeDecodeError:
-            raise SpecError(f"trace: {path} is not UTF-8 text; pass a .cu or .ptx file") from None
+            text = path.read_text(encoding="utf-8", errors="replace")  # older encodings in comments
         except OSError as error:
             raise SpecError(f"trace: {path} cannot be read: {error.strerror}") from error
+        if "\0" in text:
+            raise SpecError(f"trace: {path} is not text; pass a .cu or .ptx file")
+        return text, str(path)
     if isinstance(source, str):
         return source, None
     raise ArgumentError(
         f"trace: the source is a {type(source).__name__}, it must be a .cu or .ptx file, a text or "
         "a Numba function"
     )
+
+
+def _argument_names(function: Any) -> tuple[str, ...]:
+    code = getattr(getattr(function, "py_func", function), "__code__", None)
+    return tuple(code.co_varnames[: code.co_argcount]) if code is not None else ()
 
 
 def is_ptx(text: str) -> bool:
@@ -296,9 +310,10 @@ def run_binary(
     seed: int | None = None,
     budget: int | None = None,
     errors: str = "raise",
+    names: tuple[str, ...] = (),
 ) -> Trace:
     """Run an entry of a compiled binary on the emulator; `trace` for what is compiled already."""
-    from kernellab.emulator.arguments import bind_arguments
+    from kernellab.emulator.arguments import bind_arguments, parameter_names
     from kernellab.emulator.launch import Launch
     from kernellab.emulator.memory import GlobalMemory
     from kernellab.emulator.sampling import run_sampled
@@ -339,6 +354,7 @@ def run_binary(
         lines=lines_of(launch, launch.counts, binary.sources), diagnostics=tuple(launch.diagnostics),
         source="SASS" if mapped == 1.0 and not notes else "approximate", mapped=mapped, notes=notes,
         output=printed.getvalue(), sampled_blocks=sampled, standard_errors=errors_of,
+        parameters=names or parameter_names(binary, module.functions[entry], who),
     )  # fmt: skip
     if printed.getvalue():
         print(printed.getvalue(), end="")

@@ -103,6 +103,8 @@ def test_trace_prints_counts_beside_the_lines(axpy: Path) -> None:
     (line,) = [each for each in result.stdout.splitlines() if "y[i] = a * x[i]" in each]
     assert line.split()[0] == "5"
     assert "global_load_sectors" in result.stdout
+    rows = result.stdout.split("argument")[1].splitlines()
+    assert [row.split()[0] for row in rows if "f32" in row or "i32" in row] == ["x", "y", "a", "n"]
     assert "1000 of 1000 changed" in result.stdout
     assert "2.5 2.5 2.5 2.5 ..." in result.stdout
 

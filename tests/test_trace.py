@@ -147,6 +147,12 @@ def test_fused_multiply_add_can_be_switched_off():
             r"nowhere\.cu cannot be read: No such file",
         ),
         (
+            lambda: kl.trace("", "f", 1, 1, ()),
+            SpecError,
+            "trace: the source is empty; pass a .cu or .ptx file",
+        ),
+        (lambda: kl.trace(" \n", "f", 1, 1, ()), SpecError, "trace: the source is empty; pass"),
+        (
             lambda: kl.trace(3, "f", 1, 1, ()),
             ArgumentError,
             "the source is a int, it must be a .cu or .ptx file",
@@ -270,3 +276,33 @@ def test_an_overload_is_asked_for_as_the_message_says():
     kl.trace(OVERLOADS, "_Z1kPf", 1, 1, (y,))
     kl.trace(SCOPES, "b::k", 1, 1, (z := np.zeros(1, np.float32),))
     assert (y[0], z[0]) == (1, 2)
+
+
+def test_a_source_in_another_encoding_is_read_and_a_binary_is_not(tmp_path):
+    path = tmp_path / "latin.cu"
+    path.write_bytes('extern "C" __global__ void f(int* y) { y[0] = 7; } // caf\xe9'.encode("latin-1"))
+    y = np.zeros(1, np.int32)
+    kl.trace(path, "f", 1, 1, (y,))
+    assert y[0] == 7
+    path.write_bytes(b"\x7fELF\x02\x01\x00\x00")
+    with pytest.raises(SpecError, match=r"latin\.cu is not text; pass a \.cu or \.ptx file"):
+        kl.trace(path, "f", 1, 1, (y,))
+
+
+def test_a_trace_names_the_parameters():
+    t = kl.trace(SAXPY, "saxpy", 4, 256, saxpy_arguments())
+    assert t.parameters == ("x", "y", "a", "n")
+    text = 'extern "C" __global__ void f(float4 v, const float w[4][4], float* y) { y[0] = v.x + w[0][1]; }'
+    call = (np.ones(4, "f4"), np.ones((4, 4), "f4"), np.zeros(1, "f4"))
+    assert kl.trace(text, "f", 1, 1, call).parameters == ("v", "w", "y")
+
+
+def test_a_trace_of_numba_names_the_arguments():
+    pytest.importorskip("numba.cuda")
+    from numba import cuda
+
+    def one(values, n):
+        if cuda.grid(1) < n:
+            values[0] = 1
+
+    assert kl.trace(one, 1, 1, (np.zeros(4), 4)).parameters == ("values", "n")

@@ -61,7 +61,7 @@ def trace_kernel(request: Request, json_file: Path | None, html_file: Path | Non
         shown = replace(found, diagnostics=told)
         print_trace(target, shown, failure="" if failure is None else in_options(str(failure)))
         if arguments and not found.sampled_blocks:
-            print_table(target, arguments_table(request.arguments, before, arguments))
+            print_table(target, arguments_table(request.arguments, before, arguments, found.parameters))
     if failure is not None:
         raise failure
 
@@ -173,9 +173,11 @@ def find_function(path: Path, entry: str, arch: str = "sm_90") -> Any:
     return names[entry]
 
 
-def arguments_table(texts: Sequence[str], before: Sequence[Any], after: Sequence[Any]) -> Table:
-    """Return what each argument was and became."""
-    rows = []
+def arguments_table(
+    texts: Sequence[str], before: Sequence[Any], after: Sequence[Any], names: Sequence[str] = ()
+) -> Table:
+    """Return what each argument was and became, by the parameter's name where it is known."""
+    rows: list[tuple[str, ...]] = []
     for text, old, new in zip(texts, before, after, strict=True):
         kind, values = describe(new)
         changed = "-"
@@ -183,8 +185,11 @@ def arguments_table(texts: Sequence[str], before: Sequence[Any], after: Sequence
             count = int(np.count_nonzero(_bits(old) != _bits(new)))
             changed = "unchanged" if count == 0 else f"{count} of {new.size} changed"
         rows.append((text if len(text) < 32 else kind, changed, values))
-    columns = (Column("argument"), Column("elements"), Column("values now"))
-    return Table("", columns, tuple(rows))
+    columns = [Column("argument"), Column("elements"), Column("values now")]
+    if len(names) == len(rows):
+        columns = [Column("argument"), Column("given"), *columns[1:]]
+        rows = [(name, *row) for name, row in zip(names, rows, strict=True)]
+    return Table("", tuple(columns), tuple(rows))
 
 
 def _bits(array: Any) -> Any:

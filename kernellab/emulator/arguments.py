@@ -37,6 +37,15 @@ def parameters(binary: Binary, function: Function, who: str) -> tuple[Parameter,
     return found
 
 
+def parameter_names(binary: Binary, function: Function, who: str) -> tuple[str, ...]:
+    """Return the names that the source gives the parameters; none where it does not tell."""
+    if binary.language != "cuda-c":
+        return ()
+    found = tuple(each.name for each in parameters(binary, function, who))
+    own = {variable.name for variable in function.parameters}
+    return () if own & set(found) else found
+
+
 def bind_arguments(
     binary: Binary, function: Function, arguments: Sequence[Any], memory: GlobalMemory, who: str
 ) -> dict[str, bytes]:

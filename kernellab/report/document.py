@@ -134,6 +134,7 @@ def _trace(data: Mapping[str, Any]) -> Trace:
         for each in data["diagnostics"]
     )
     values["notes"] = tuple(data["notes"])
+    values["parameters"] = tuple(data.get("parameters", ()))
     return Trace(**values)
 
 

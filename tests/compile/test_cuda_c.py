@@ -321,3 +321,14 @@ def test_nvcc_says_each_thing_once():
     one = "k.cu(3): error: identifier is undefined\n   x = y;\n       ^\n"
     two = 'k.cu(4): warning #177-D: variable "n" is unused\n'
     assert _once(f"{two}{one}\n{two}{one}1 error detected") == f"{two}{one}1 error detected"
+
+
+def test_too_much_static_shared_memory_is_said_in_bytes():
+    text = """__global__ void wide(int* y) {
+        __shared__ int s[12500];
+        s[threadIdx.x] = *y; __syncthreads(); y[threadIdx.x] = s[31 - threadIdx.x];
+    }"""
+    message = r"^wide: its __shared__ arrays have 50000 bytes, the limit is 49152; .* extern __shared__"
+    with pytest.raises(CompileError, match=message) as caught:
+        compile_cuda(text)
+    assert "0x" not in str(caught.value) + caught.value.log
