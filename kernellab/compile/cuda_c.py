@@ -287,8 +287,8 @@ def _explain(request: Request, log: str) -> CompileError | UnavailableError:
     if wide:
         return CompileError(
             f"{demangle(wide[1]) or wide[1]}: its __shared__ arrays have {int(wide[2], 16)} bytes, the limit "
-            f"is {int(wide[3], 16)}; make them smaller, or take dynamic shared memory: extern __shared__, and "
-            "shared_mem= at the launch"
+            f"is {int(wide[3], 16)}; make them smaller, or take dynamic shared memory: extern __shared__, "
+            "and shared_mem= at the launch"
         )
     first = re.search(r"^.*?(?:error|catastrophic error)\s*(?:#[\w-]+)?\s*:.*$", log, re.MULTILINE)
     shown = first[0].strip() if first else log.strip().split("\n")[0]
