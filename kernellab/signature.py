@@ -6,6 +6,7 @@ comes from the CUDA C text or from the mangled name, where there is one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -179,10 +180,20 @@ def _pack_compound(who: str, parameter: Parameter, value: Any) -> bytes:
     if wanted is None:
         rule = f"{_kind(parameter)} of {parameter.nbytes} bytes" if parameter.text else _kind(parameter)
         remedy = "pass a structured NumPy scalar or an array of exactly these bytes"
+        if _padded_size(getattr(value, "dtype", None)) == parameter.nbytes:
+            remedy = "C pads it: make its dtype with align=True"
     else:
         rule = _kind(parameter)
         remedy = f"pass numpy.array([...], {wanted.name!r}) of {parameter.nbytes // wanted.itemsize} elements"
     raise ArgumentError(f"{who}: {parameter.name} is {rule}, got {got}; {remedy}")
+
+
+def _padded_size(dtype: np.dtype[Any] | None) -> int:
+    """Return the bytes that a structure takes in C; 0 for anything else."""
+    if dtype is None or dtype.fields is None:
+        return 0
+    fields = {name: field[0] for name, field in dtype.fields.items()}
+    return np.dtype(list(fields.items()), align=True).itemsize
 
 
 def _kind(parameter: Parameter) -> str:
@@ -307,7 +318,8 @@ def parameters_of(names: Sequence[str], sizes: Mapping[str, tuple[int, int, str]
     for name in names:
         nbytes, align, kind = sizes[name]
         dtype = np.dtype(f"f{nbytes}") if kind in ("f32", "f64") and nbytes <= 8 else None
+        shown = re.sub(r"^.*_param_(\d+)$", r"argument \1", name)  # NVRTC's own name says nothing else
         found.append(
-            Parameter(name, nbytes, align, dtype, False if dtype is not None or nbytes != 8 else None)
+            Parameter(shown, nbytes, align, dtype, False if dtype is not None or nbytes != 8 else None)
         )
     return tuple(found)

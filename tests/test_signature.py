@@ -9,7 +9,7 @@ import pytest
 from kernellab.arrays import cast_remedy
 from kernellab.c_types import c_dtype, mangled_types, source_types, variable_dtype
 from kernellab.errors import ArgumentError, SpecError
-from kernellab.signature import Parameter, pack, refine, typed_variables
+from kernellab.signature import Parameter, pack, parameters_of, refine, typed_variables
 
 
 @pytest.mark.parametrize(
@@ -123,6 +123,19 @@ def test_lists_become_what_the_variable_is():
     assert (typed["w"].dtype, typed["s"].dtype, typed["other"]) == (np.dtype("f4"), np.dtype("i2"), [1.0])
     with pytest.raises(ArgumentError, match=r"k: globals\['w'\] has dtype int32, the variable is of float32"):
         typed_variables(text, {"w": np.arange(3, dtype=np.int32)}, "k")
+
+
+def test_a_parameter_without_a_name_is_called_by_its_place():
+    sizes = {"_Z1kIfEvPT__param_1": (8, 8, "b8"), "x": (4, 4, "f32")}
+    assert [each.name for each in parameters_of(list(sizes), sizes)] == ["argument 1", "x"]
+
+
+def test_a_packed_structure_is_told_to_be_padded():
+    message = (
+        r"v is `Pair` of 16 bytes, got an array of 12 bytes .*; C pads it: make its dtype with align=True"
+    )
+    with pytest.raises(ArgumentError, match=message):
+        pack("k", by_value("Pair", 16), np.zeros(1, "u8,i4"), no_array)
 
 
 def by_value(text, nbytes):

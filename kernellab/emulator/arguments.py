@@ -42,8 +42,7 @@ def parameter_names(binary: Binary, function: Function, who: str) -> tuple[str, 
     if binary.language != "cuda-c":
         return ()
     found = tuple(each.name for each in parameters(binary, function, who))
-    own = {variable.name for variable in function.parameters}
-    return () if own & set(found) else found
+    return found if all(name.isidentifier() for name in found) else ()
 
 
 def bind_arguments(
