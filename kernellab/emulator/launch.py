@@ -36,6 +36,8 @@ RESIDENT_WARPS = 132 * 64
 """Warps that may wait for each other at once: as many as an H200 holds."""
 MEMORY_PER_BATCH = 1 << 26
 """Bytes of local and of shared memory that a batch may take."""
+STATIC_SHARED = 48 * 1024
+"""Bytes of shared memory that a kernel may declare; more must be asked for at the launch."""
 MAX_DIAGNOSTICS = 1000
 
 
@@ -129,6 +131,12 @@ class Launch:
         for variable in found:
             by_space.setdefault(variable.space, []).append(variable)
         lay_out_shared(by_space["shared"], self.dynamic_shared, layout)
+        static = sum(variable.nbytes for variable in by_space["shared"] if variable.count)
+        if static > STATIC_SHARED:
+            raise SpecError(
+                f"{self.name}: its arrays in static shared memory have {static} bytes, the limit is "
+                f"{STATIC_SHARED}; make them smaller, or take dynamic shared memory and shared_mem="
+            )
         if layout.shared_bytes > shared_limit:
             raise SpecError(
                 f"{self.name}: a block has {layout.shared_bytes} bytes of shared memory, the limit is "

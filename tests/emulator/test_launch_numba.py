@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from kernellab.errors import ExecutionError
+from kernellab.errors import ExecutionError, SpecError
 from kernellab.trace import trace
 
 cuda = pytest.importorskip("numba.cuda")
@@ -314,3 +314,16 @@ def test_out_of_bounds_names_the_line_of_the_python_file():
         ExecutionError, match=rf"test_launch_numba\.py:{line}, block \(1, 0, 0\), thread \(8, 0, 0\)"
     ):
         trace(kernel, 2, 32, (np.zeros(40, f32),))
+
+
+def test_too_much_static_shared_memory_is_refused_as_the_assembler_does():
+    def wide(x):
+        s = cuda.shared.array(13000, np.float32)
+        s[cuda.threadIdx.x] = x[0]
+        cuda.syncthreads()
+        x[cuda.threadIdx.x] = s[31 - cuda.threadIdx.x]
+
+    with pytest.raises(
+        SpecError, match=r"wide: its arrays in static shared memory have 52000 bytes, the limit "
+    ):
+        trace(wide, 1, 32, (np.ones(32, np.float32),))
