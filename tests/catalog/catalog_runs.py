@@ -2,16 +2,43 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
+from kernellab import catalog
 from kernellab.plan import bind
 from kernellab.trace import run_binary
 from kernellab.verify import poisoned
 
 
-def cases_of(rung):
+IS_EXHAUSTIVE = bool(os.environ.get("KERNELLAB_EXHAUSTIVE"))
+"""Test every twin, element and case, which takes half an hour with a cold cache; else what fits in minutes."""
+
+
+def is_tested(rung, language):
+    """Say whether a rung is compiled and run: where there are elements, of the twins only the best one."""
+    if IS_EXHAUSTIVE or language == "cuda-c":
+        return True
+    return is_small(rung) or rung.name == catalog.ladder(rung.problem.name)[-1].name
+
+
+def is_small(rung):
+    """Say whether a problem is one of those without elements or stages, whose twins compile in no time."""
+    ladder = catalog.ladder(rung.problem.name)
+    return not any(each.elements or each.stages for each in ladder) and "histogram" not in rung.problem.name
+
+
+def elements_of(rung, language):
+    """Return the elements that are tested in a language."""
+    elements = rung.elements or ("",)
+    return elements if language == "cuda-c" or IS_EXHAUSTIVE else elements[:1]
+
+
+def cases_of(rung, language="cuda-c"):
     """Return the problem's cases for which the rung is made."""
-    return [case for case in rung.problem.cases if case.element in (rung.elements or ("float32",))]
+    tested = elements_of(rung, language) if rung.elements else ("float32",)
+    cases = [case for case in rung.problem.cases if case.element in tested]
+    return cases if IS_EXHAUSTIVE or is_small(rung) or rung.fails_on else [cases[0], *cases[1::5]]
 
 
 def plan_of(rung, case):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from catalog_runs import cases_of, plan_of, run
+from catalog_runs import cases_of, is_tested, plan_of, run
 
 from kernellab import catalog
 from kernellab.errors import ExecutionError
@@ -17,13 +17,17 @@ from kernellab.verify import poisoned, verify
 each_rung = pytest.mark.parametrize("rung", catalog.kernels(), ids=lambda rung: rung.id)
 each_language = pytest.mark.parametrize("language", LANGUAGES)
 each_twin = pytest.mark.parametrize(
-    "rung", [rung for rung in catalog.kernels() if rung.has_twin], ids=lambda rung: rung.id
+    "rung",
+    [rung for rung in catalog.kernels() if rung.has_twin and is_tested(rung, "numba")],
+    ids=lambda rung: rung.id,
 )
 
 
 def expressible(rung, language):
     if language == "numba" and not rung.has_twin:
         pytest.skip(rung.twin)
+    if not is_tested(rung, language):
+        pytest.skip("with KERNELLAB_EXHAUSTIVE=1 only")
 
 
 @each_rung
@@ -31,7 +35,7 @@ def expressible(rung, language):
 def test_every_case(rung, language, binary_of):
     expressible(rung, language)
     wrong = {}
-    for case in cases_of(rung):
+    for case in cases_of(rung, language):
         plan = plan_of(rung, case)
         try:
             outputs, traces = run(plan, lambda part: binary_of(part, language), language, sanitize=True)

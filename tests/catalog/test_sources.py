@@ -8,6 +8,7 @@ import types
 
 import numpy as np
 import pytest
+from catalog_runs import is_tested
 
 from kernellab import catalog
 from kernellab.compile import f64_arithmetic
@@ -148,6 +149,8 @@ def test_twin_reads_no_mutable_global(rung):
 def test_compiles_with_its_entry_and_no_float64(rung, language, binary_of):
     if language == "numba" and not rung.has_twin:
         pytest.skip(rung.twin)
+    if not is_tested(rung, language):
+        pytest.skip("with KERNELLAB_EXHAUSTIVE=1 only")
     binary = binary_of(rung, language)
     entry = binary.names[rung.entry]
     assert binary.cubin
@@ -174,6 +177,8 @@ def narrow_products(ptx):
 def test_index_products_are_wide_in_ptx(rung, language, binary_of):
     if language == "numba" and not rung.has_twin:
         pytest.skip(rung.twin)
+    if not is_tested(rung, language):
+        pytest.skip("with KERNELLAB_EXHAUSTIVE=1 only")
     binary = binary_of(rung, language)
     body = binary.ptx.partition(f".entry {binary.names[rung.entry]}(")[2].partition("\n}")[0]
     assert "%ctaid" in body or rung.stage
@@ -189,6 +194,7 @@ def test_the_lint_sees_a_narrow_product():
 @each_language
 def test_a_problem_is_one_cubin(problem, language, binary_of):
     rungs = [rung for rung in catalog.kernels(problem) if language == "cuda-c" or rung.has_twin]
+    rungs = [rung for rung in rungs if is_tested(rung, language)]
     cubins = {binary_of(rung, language).cubin for rung in rungs}
     assert len(cubins) == 1
 
