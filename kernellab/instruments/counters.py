@@ -230,9 +230,9 @@ def _derived(total: Mapping[str, float]) -> list[Reading]:
         requests = get(f"global_{kind}_requests")
         ratio = get(f"global_{kind}_sectors") / requests if requests else math.nan
         add(f"sectors_per_request_{kind}", ratio, "sectors/request", "sectors / requests")
-    issued = get("warp_instructions_sass")
-    lanes = get("thread_instructions_on") / (32 * issued) if issued else math.nan
-    add("warp_efficiency", lanes, "1", "lanes that are on, predicates included, of SASS instructions")
+    issued = get("warp_instructions")
+    lanes = get("thread_instructions") / (32 * issued) if issued else math.nan
+    add("warp_efficiency", lanes, "1", "smsp__thread_inst_executed_per_inst_executed.ratio / 32")
     return found
 
 

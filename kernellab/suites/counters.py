@@ -111,8 +111,10 @@ def run(bench: Bench) -> Results:
         },
         notes=(
             "equal: requests and sectors of global and local memory, requests and wavefronts of shared "
-            "memory (smsp__sass family), divergent branches; warp efficiency: lanes that are on "
-            "(smsp__sass_thread_inst_executed_pred_on) by 32 SASS instructions",
+            "memory (smsp__sass family), divergent branches; warp efficiency: "
+            "smsp__thread_inst_executed_per_inst_executed.ratio / 32, in which lanes that a predicate switches "
+            "off still count: ptxas turns short branches into predicates, and the share that does something "
+            "(smsp__sass_thread_inst_executed_pred_on) is smaller by as much",
         ),
         lines=(*(_line(row) for row in rows), *wrong[:SHOWN], *more),
     )

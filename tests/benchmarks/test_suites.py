@@ -176,7 +176,7 @@ def fake_ncu(change: dict[str, float]) -> object:
             counted["global_atom_requests"] = counted["global_atomic_requests"]
             counted["global_atom_sectors"] = counted["global_atomic_sectors"]
             counted["warp_instructions_sass"] = counted["warp_instructions"]
-            counted["thread_instructions_on"] = counted["warp_efficiency"] * 32 * counted["warp_instructions"]
+            counted["thread_instructions_on"] = counted["thread_instructions"]
             for kind in ("load", "store"):
                 waves = counted[f"shared_{kind}_wavefronts"]
                 counted[f"shared_{kind}_wavefronts_hardware"] = waves

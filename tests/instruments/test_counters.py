@@ -168,7 +168,7 @@ def test_readings_add_launches_up_and_work_out_ratios():
     launch = {
         "global_load_requests": 4.0, "global_load_sectors": 16.0, "global_store_requests": 0.0,
         "global_store_sectors": 0.0, "global_atom_requests": 1.0, "global_red_requests": 2.0,
-        "warp_instructions_sass": 10.0, "thread_instructions_on": 160.0, "achieved_occupancy": 0.5,
+        "warp_instructions": 10.0, "thread_instructions": 160.0, "achieved_occupancy": 0.5,
         "seconds": 1e-6,
         "branches": 3.0, "dram_bytes_read": math.nan,
     }  # fmt: skip
