@@ -252,6 +252,14 @@ def exchanges(members: int) -> dict[str, Any]:
         return top, left + right
 
     def single(merge, none):
+        if not STEPS:  # a group of one lane; Numba refuses a loop over an empty tuple
+
+            @cuda.jit(device=True, forceinline=True)
+            def alone(value, scratch):
+                return value
+
+            return alone
+
         @cuda.jit(device=True, forceinline=True)
         def over_group(value, scratch):
             for step in STEPS:
@@ -273,6 +281,14 @@ def exchanges(members: int) -> dict[str, Any]:
         return over_group
 
     def double(merge, none):
+        if not STEPS:
+
+            @cuda.jit(device=True, forceinline=True)
+            def alone(first, second, scratch):
+                return first, second
+
+            return alone
+
         @cuda.jit(device=True, forceinline=True)
         def over_group(first, second, scratch):
             for step in STEPS:

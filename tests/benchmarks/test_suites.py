@@ -203,9 +203,9 @@ def two_points() -> tuple[counting.Task, ...]:
         ({"global_load_sectors": 1.01}, 1),
         ({"shared_load_wavefronts": 0.5}, 1),
         ({"divergent_branches": math.nan}, 1),
-        ({"shared_load_wavefronts_hardware": 1.04, "thread_instructions_on": 0.97}, 0),
+        ({"shared_load_wavefronts_hardware": 1.04, "thread_instructions": 0.97}, 0),
         ({"shared_load_wavefronts_hardware": 1.06}, 1),
-        ({"thread_instructions_on": 0.9}, 1),
+        ({"thread_instructions": 0.9}, 1),
     ],
 )
 def test_counters_must_be_the_hardware_s(

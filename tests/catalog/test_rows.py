@@ -88,6 +88,14 @@ def test_short_rows_of_halves_in_both_languages(language):
     assert verify(plan, {"y": y}).is_right
 
 
+@pytest.mark.parametrize("problem", ["softmax", "rmsnorm"])
+def test_a_twin_of_one_lane_a_row(problem):
+    arrays = kernel(f"{problem}/registers").problem.inputs(rows.case("", 1, 1, {}))
+    plan, y = outcome(f"{problem}/registers", arrays, "numba")
+    assert plan.steps[0].constants["GROUP"] == 1
+    assert verify(plan, {"y": y}).is_right
+
+
 @pytest.mark.parametrize("name", ["softmax/registers", "softmax/split"])
 def test_a_view_that_starts_at_no_vector(name, binary_of):
     room = np.random.default_rng(1).standard_normal(3 * 1024 + 4).astype(F)
