@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kernellab.devices.program import Device
     from kernellab.instruments.clock import Mode
 
-EQUAL = 0.01
+EQUAL = 0.025
 """Relative difference of times below which two languages are called equally fast."""
 
 

@@ -323,7 +323,7 @@ def time_ratio(first: Sequence[float], second: Sequence[float]) -> tuple[float, 
     return float(np.median(ratios)) if count else math.nan, low, high
 
 
-def is_slower(first: Sequence[float], second: Sequence[float], least: float = 0.01) -> float:
+def is_slower(first: Sequence[float], second: Sequence[float], least: float = 0.025) -> float:
     """Compare interleaved samples pair by pair.
 
     Parameters
