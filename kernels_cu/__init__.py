@@ -1,0 +1,1 @@
+"""CUDA C kernels, one folder a problem; this file makes the folder a package."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernellab.emulator.code import Binder
-from kernellab.emulator.flow import EXIT, Block
+from kernellab.emulator.flow import Block
 from kernellab.emulator.frame import Frame
 from kernellab.emulator.joins import Join
 from kernellab.emulator.lanes import WARP, Lanes, Mask

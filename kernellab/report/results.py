@@ -53,8 +53,25 @@ def cell(value: Any, shown: Shown) -> str:
 
 
 def shown_rows(results: Results) -> list[Mapping[str, Any]]:
-    """Return the rows that have every column; others are raw measurements behind them."""
-    return [row for row in results.rows if all(column.key in row for column in results.columns)]
+    """Return the rows that have every column and took time; others are raw measurements behind them."""
+    return [
+        row
+        for row in results.rows
+        if all(column.key in row for column in results.columns) and not _is_void(row)
+    ]
+
+
+def _is_void(row: Mapping[str, Any]) -> bool:
+    """Say whether work took no time between the clock's events: it ran elsewhere, and nothing is known."""
+    return row.get("seconds") == 0
+
+
+def voids(results: Results) -> tuple[str, ...]:
+    """Return what to say of work that was not seen."""
+    names = [str(row.get("workload", row.get("kernel"))) for row in results.rows if _is_void(row)]
+    return (
+        (f"not measured, as it did not run between the clock's events: {', '.join(names)}",) if names else ()
+    )
 
 
 def markdown_table(results: Results) -> str:
@@ -89,7 +106,7 @@ def section(results: Sequence[Results]) -> str:
     parts += ["\n".join(bars)] if bars else []
     for name in TABLES:
         if name in by_name and (table := markdown_table(by_name[name])):
-            notes = "; ".join(by_name[name].notes)
+            notes = "; ".join((*by_name[name].notes, *voids(by_name[name])))
             parts.append(f"**{by_name[name].title}** ({notes}):\n\n{table}")
     return "\n\n".join(parts)
 

@@ -51,7 +51,9 @@ def _torch(cupy: Any, *arrays: Any) -> Any:
     """Import PyTorch, put it on CuPy's stream, and return it with views of arrays."""
     import torch
 
-    torch.cuda.set_stream(torch.cuda.ExternalStream(cupy.cuda.get_current_stream().ptr))
+    pointer = cupy.cuda.get_current_stream().ptr
+    # 0 is the default stream of both; as an external one, torch takes it for a stream of its own.
+    torch.cuda.set_stream(torch.cuda.ExternalStream(pointer) if pointer else torch.cuda.default_stream())
     return (torch, *(torch.from_dlpack(array) for array in arrays))
 
 
@@ -146,6 +148,9 @@ def _time(
     if copy is None:
         copy = works["copy of as many bytes"] = bench.copy(plan.cost().nbytes, "copy of as many bytes")
     timings = bench.time(list(works.values()))
+    for name in [name for name, timing in timings.items() if not timing.seconds > 0]:
+        notes.append(f"{name} was left out: no time passed between the clock's events, it ran elsewhere")
+        works.pop(name)
     return [
         timed_row(work, timings[name], timings[copy.name])
         | about.get(name, {"kernel": "", "language": "", "workload": name})

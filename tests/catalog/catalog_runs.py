@@ -10,7 +10,6 @@ from kernellab.plan import bind
 from kernellab.trace import run_binary
 from kernellab.verify import poisoned
 
-
 IS_EXHAUSTIVE = bool(os.environ.get("KERNELLAB_EXHAUSTIVE"))
 """Test every twin, element and case, which takes half an hour with a cold cache; else what fits in minutes."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-
 from catalog_runs import elements_of, is_tested
 
 from kernellab import catalog
