@@ -187,8 +187,8 @@ def print_result(target: Console, result: Result, *, is_pictured: bool | None = 
 def summary(result: Result) -> Text:
     """Return an experiment in one line."""
     claims = verdicts(result.claims)
-    known = ("held", "refuted", "needs a GPU", "needs nvdisasm", "needs counts", "differs by language")
-    parts = [f"{claims.count(verdict)} {verdict}" for verdict in known if verdict in claims]
+    known = dict.fromkeys((*(v for v in ("held", "refuted", "needs a GPU") if v in claims), *claims))
+    parts = [f"{claims.count(verdict)} {verdict}" for verdict in known]
     text = f"{result.name}: {expectations_line(result)}; claims: {', '.join(parts)}; {result.seconds:.1f} s"
     is_whole = all(verdict == "held" for verdict in verdicts(result.expectations))
     return Text(text, "green" if is_whole else "yellow" if result.is_right else "bold red")
