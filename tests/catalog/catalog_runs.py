@@ -37,7 +37,11 @@ def cases_of(rung, language="cuda-c"):
     """Return the problem's cases for which the rung is made."""
     tested = elements_of(rung, language) if rung.elements else ("float32",)
     cases = [case for case in rung.problem.cases if case.element in tested]
-    return cases if IS_EXHAUSTIVE or is_small(rung) or rung.fails_on else [cases[0], *cases[1::5]]
+    return (
+        cases
+        if IS_EXHAUSTIVE or is_small(rung) or rung.fails_on
+        else [cases[0], *cases[1 :: 8 if language == "cuda-c" else 12]]
+    )
 
 
 def plan_of(rung, case):
