@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernellab.arrays import cast_remedy
+from kernellab.arrays import cast_remedy, spec_of
 from kernellab.c_types import c_dtype, variable_dtype, vector_length
 from kernellab.errors import ArgumentError, SpecError
 
@@ -202,19 +202,6 @@ def _kind(parameter: Parameter) -> str:
     return "a pointer" if parameter.is_pointer else f"a value of {parameter.nbytes} bytes"
 
 
-def is_contiguous(array: Array) -> bool:
-    """Say whether elements lie densely in C order; strides of axes with one element do not matter."""
-    if array.size == 0:
-        return True
-    expected = array.itemsize
-    for size, stride in zip(reversed(array.shape), reversed(array.strides), strict=True):
-        if size != 1:
-            if stride != expected:
-                return False
-            expected *= size
-    return True
-
-
 def _pack_array(
     who: str, parameter: Parameter, value: Array, pointer_of: Callable[[str, Array], int]
 ) -> bytes:
@@ -222,7 +209,7 @@ def _pack_array(
         raise ArgumentError(
             f"{who}: {parameter.name} is {_kind(parameter)}, got an array of {value.dtype}; pass a scalar"
         )
-    if not is_contiguous(value):
+    if not spec_of(value).is_contiguous:
         raise SpecError(
             f"{who}: {parameter.name} is not contiguous (shape {value.shape}, strides {value.strides}); "
             "pass numpy.ascontiguousarray(...) of it"

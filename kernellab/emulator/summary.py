@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernellab.emulator.counts import IDEAL, LANES, REQUESTS, SECOND, UNITS, Counts
-from kernellab.emulator.flow import family
+from kernellab.emulator.counts import IDEAL, REQUESTS, SECOND, UNITS, Counts
 from kernellab.emulator.lanes import WARP
 from kernellab.emulator.launch import Launch
 from kernellab.emulator.projection import project
@@ -203,6 +202,3 @@ def lines_of(launch: Launch, counts: Counts, sources: Mapping[str, str]) -> tupl
             Line(path, number, text[number - 1] if 0 < number <= len(text) else "", **row)  # type: ignore[arg-type]
         )
     return tuple(result)
-
-
-__all__ = ["CATEGORIES", "LANES", "Line", "add_ratios", "family", "lines_of", "totals_of"]
