@@ -131,7 +131,7 @@ class CudaStopwatch:
         """Load the clock's own kernels, so that none is loaded behind a closed gate; find the events' cost.
 
         One empty kernel between two events takes the events' cost and its own time; a second one adds its
-        own time only. On an H200 the events take 1.9 us.
+        own time only.
         """
         self.evict()
         self.spin(1e-6)
