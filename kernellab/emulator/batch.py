@@ -14,6 +14,7 @@ from kernellab.emulator.code import Code
 from kernellab.emulator.counts import Counts
 from kernellab.emulator.flow import Block
 from kernellab.emulator.frame import Frame
+from kernellab.emulator.in_flight import InFlight
 from kernellab.emulator.lanes import WARP, Lanes
 from kernellab.emulator.memory import Fault, OwnedMemory
 from kernellab.errors import ExecutionError
@@ -62,6 +63,7 @@ class Batch:
         self.block_ids = np.zeros(blocks, np.int64)
         self.counts: Counts = launch.counts
         self.races = launch.new_races(self)
+        self.in_flight = InFlight(self)
         self.steps = 0
         self.started = 0.0
         self.current_number = 0
@@ -78,6 +80,7 @@ class Batch:
                 storage[...] = self._special_values(name)
         if self.races is not None:
             self.races.reset()
+        self.in_flight.reset()
         self.steps = 0
 
     # -- registers
@@ -172,8 +175,8 @@ class Batch:
             return self.launch.memory.load(flat, width, count, faults)
         owners = self._owners(space, lanes)
         memory = self.shared if space == "shared" else self.local
-        if self.races is not None and space == "shared":
-            self.races.access(lanes, flat, width * count, "load")
+        if space == "shared":
+            self._touch(lanes, flat, width * count, "load")
         return memory.load(owners, flat, width, count, faults)
 
     def store(
@@ -184,8 +187,8 @@ class Batch:
             self.launch.memory.store(flat, width, values, faults)
             return
         memory = self.shared if space == "shared" else self.local
-        if self.races is not None and space == "shared":
-            self.races.access(lanes, flat, width * len(values), "store")
+        if space == "shared":
+            self._touch(lanes, flat, width * len(values), "store")
         memory.store(self._owners(space, lanes), flat, width, values, faults)
 
     def update(
@@ -196,9 +199,16 @@ class Batch:
         if space == "global":
             return self.launch.memory.update(flat, width, apply, faults)
         memory = self.shared if space == "shared" else self.local
-        if self.races is not None and space == "shared":
-            self.races.access(lanes, flat, width, "atomic")
+        if space == "shared":
+            self._touch(lanes, flat, width, "atomic")
         return memory.update(self._owners(space, lanes), flat, width, apply, faults)
+
+    def _touch(self, lanes: Lanes, flat: Int64, nbytes: int, operation: str) -> None:
+        """Show an access to shared memory to those who look for races and for what is in flight."""
+        if self.races is not None:
+            self.races.access(lanes, flat, nbytes, operation)
+        if self.in_flight.count:
+            self.in_flight.check(self.current_number, lanes, flat, nbytes, operation)
 
     def _owners(self, space: str, lanes: Lanes) -> Array:
         table = self.owner_of_lane if space == "shared" else self.thread_of_lane

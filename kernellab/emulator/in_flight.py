@@ -1,0 +1,205 @@
+"""Asynchronous accesses to shared memory, from their issue until somebody has waited for them.
+
+An asynchronous copy writes, or reads, shared memory at some time between its issue and the wait for it. Its
+data arrives early (at the issue) or late (at the wait), as a seed says; until the wait its bytes are marked,
+and whoever touches them is told of both lines. So a missing wait is found whatever the hardware's timing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernellab.emulator.lanes import Lanes
+
+if TYPE_CHECKING:
+    from kernellab.emulator.batch import Batch
+
+Array = npt.NDArray[Any]
+WORD = 4
+"""Bytes that share one mark: no asynchronous access covers less."""
+_PIECES: dict[int, np.dtype[Any]] = {
+    4: np.dtype(np.uint32),
+    8: np.dtype(np.uint64),
+    16: np.dtype(np.complex128),
+}
+"""Dtypes that move pieces of a size bit by bit."""
+
+
+@dataclass(eq=False, slots=True)
+class Flight:
+    """An asynchronous access to shared memory: pieces of one size, each asked for by one thread.
+
+    Attributes
+    ----------
+    number : int
+        The instruction that issued it.
+    rows, columns : numpy.ndarray of int, shape (n,)
+        The warp and lane that asked for each piece.
+    starts : numpy.ndarray of int64, shape (n,)
+        First byte of each piece in the batch's shared memory: ``block * pitch + address``, a multiple of
+        `nbytes`.
+    nbytes : int
+        Bytes of a piece: 4, 8 or 16.
+    values : numpy.ndarray of uint8, shape (n, nbytes), or None
+        What arrives there; None for a read.
+    has_arrived : bool
+        The values are in memory.
+    """
+
+    number: int
+    rows: Array
+    columns: Array
+    starts: npt.NDArray[np.int64]
+    nbytes: int
+    values: npt.NDArray[np.uint8] | None
+    has_arrived: bool = False
+
+    def words(self) -> npt.NDArray[np.int64]:
+        """Return the words that it touches."""
+        first = self.starts // WORD
+        return (first[:, None] + np.arange(self.nbytes // WORD)).reshape(-1)
+
+    def part(self, chosen: npt.NDArray[np.bool_]) -> Flight:
+        """Return the pieces that `chosen`, of shape (n,), marks."""
+        values = None if self.values is None else self.values[chosen]
+        rows, columns, starts = self.rows[chosen], self.columns[chosen], self.starts[chosen]
+        return Flight(self.number, rows, columns, starts, self.nbytes, values, self.has_arrived)
+
+
+class InFlight:
+    """What is in flight to and from the shared memory of a batch."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+        self.count = 0
+        self._writing: Array = np.zeros(0, np.int32)
+        self._reading: Array = np.zeros(0, np.int32)
+        self._readers: Array = np.zeros(0, np.int32)
+
+    def reset(self) -> None:
+        """Forget everything, for the next blocks."""
+        self.count = 0
+        for marks in (self._writing, self._reading, self._readers):
+            marks[:] = 0
+
+    # -- issue, arrival, wait
+    def write(
+        self, number: int, rows: Array, columns: Array, starts: Array, values: npt.NDArray[np.uint8]
+    ) -> Flight:
+        """Issue a copy into shared memory.
+
+        Parameters
+        ----------
+        number : int
+            The instruction.
+        rows, columns, starts : numpy.ndarray, shape (n,)
+            As in `Flight`; in bounds and aligned.
+        values : numpy.ndarray of uint8, shape (n, 4 | 8 | 16)
+
+        Returns
+        -------
+        Flight
+            To be passed to `finish` once it is waited for.
+        """
+        flight = Flight(number, rows, columns, starts, values.shape[1], values)
+        words = self._start(flight, "asynchronous write")
+        self._writing[words] = number + 1
+        if self.is_early():
+            self.arrive(flight)
+        return flight
+
+    def read(self, number: int, rows: Array, columns: Array, starts: Array, nbytes: int) -> Flight:
+        """Issue a read of shared memory: until `finish` nobody may write there."""
+        flight = Flight(number, rows, columns, starts, nbytes, None)
+        words = self._start(flight, "asynchronous read")
+        np.add.at(self._readers, words, 1)
+        self._reading[words] = number + 1
+        return flight
+
+    def arrive(self, flight: Flight) -> None:
+        """Let the values of a flight come to memory; they may not be read before `finish`."""
+        if flight.has_arrived or flight.values is None:
+            return
+        flight.has_arrived = True
+        shared, piece = self.batch.shared, _PIECES[flight.nbytes]
+        index = flight.starts // flight.nbytes
+        shared.data.view(piece)[index] = np.ascontiguousarray(flight.values).view(piece)[:, 0]
+        if shared.written is not None:
+            shared.written.view(piece)[index] = np.full(flight.nbytes, 1, np.uint8).view(piece)[0]
+        shared.version += 1
+
+    def finish(self, flight: Flight, chosen: npt.NDArray[np.bool_] | None = None) -> Flight | None:
+        """End a flight, or those of its pieces that are chosen: somebody has waited for them.
+
+        Returns
+        -------
+        Flight or None
+            The pieces that are still in flight.
+        """
+        if chosen is not None and not chosen.all():
+            if chosen.any():
+                self.count += 1
+                self.finish(flight.part(chosen))
+            return flight.part(~chosen)
+        self.arrive(flight)
+        words = flight.words()
+        if flight.values is None:
+            np.subtract.at(self._readers, words, 1)
+        else:
+            mine = words[self._writing[words] == flight.number + 1]
+            self._writing[mine] = 0
+        self.count -= 1
+        return None
+
+    def is_early(self) -> bool:
+        """Choose when something arrives: late without a seed, else at random."""
+        generator = self.batch.launch.generator
+        return generator is not None and bool(generator.random() < 0.5)
+
+    # -- who touches what is in flight
+    def check(self, number: int, lanes: Lanes, flat: Array, nbytes: int, operation: str) -> None:
+        """Complain about lanes that touch marked bytes; `flat` holds the address of each active lane."""
+        batch = self.batch
+        rows, columns = np.nonzero(lanes.full_mask())
+        rows = lanes.row_indexes()[rows]
+        inside = (flat >= 0) & (flat + nbytes <= batch.shared.size)
+        starts = batch.block_of_row[rows] * batch.shared.pitch + flat
+        if not inside.all():
+            rows, columns, starts = rows[inside], columns[inside], starts[inside]
+        for k in range(0, max(nbytes, WORD), WORD):
+            self._complain(number, rows, columns, (starts + k) // WORD, operation)
+
+    def _start(self, flight: Flight, operation: str) -> npt.NDArray[np.int64]:
+        """Check the words of a new flight; return them."""
+        if not self._writing.size:
+            count = self.batch.shared.data.size // WORD
+            self._writing, self._reading, self._readers = (np.zeros(count, np.int32) for _ in range(3))
+        words = flight.words()
+        if self.count:
+            each = flight.nbytes // WORD
+            rows, columns = np.repeat(flight.rows, each), np.repeat(flight.columns, each)
+            self._complain(flight.number, rows, columns, words, operation)
+        self.count += 1
+        return words
+
+    def _complain(self, number: int, rows: Array, columns: Array, words: Array, operation: str) -> None:
+        issuers = self._writing[words]
+        verb = "is still to write"
+        if operation not in ("load", "asynchronous read") and not issuers.any():
+            issuers = np.where(self._readers[words] > 0, self._reading[words], 0)
+            verb = "may still be reading"
+        if not issuers.any():
+            return
+        first = int(np.flatnonzero(issuers)[0])
+        launch, shared = self.batch.launch, self.batch.shared
+        byte = int(words[first]) * WORD % shared.pitch
+        what = (
+            f"in flight: this {operation} touches byte {byte} of shared memory, which the asynchronous "
+            f"instruction at {launch.where(int(issuers[first]) - 1)} {verb}; wait for it first"
+        )
+        count = int(np.count_nonzero(issuers))
+        self.batch.complain(number, "in flight", what, int(rows[first]), int(columns[first]), count)
