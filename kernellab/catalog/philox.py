@@ -59,18 +59,18 @@ def philox(counters: npt.NDArray[np.uint64], seed: int) -> npt.NDArray[np.uint32
     return np.stack([x, y, z, w], axis=1).astype(np.uint32)
 
 
-def kept(count: int, p: float, seed: int) -> npt.NDArray[np.bool_]:
+def kept(count: int, p: float, seed: int, like: Any = None) -> npt.NDArray[np.bool_]:
     """Return which of the first `count` elements dropout keeps.
 
     Element ``i`` has the 16 bits number ``i % 8`` of counter ``i // 8``; it is dropped where they are under
-    ``round(65536 * p)``.
+    ``round(65536 * p)``. They are where `like` is: on a GPU for a CuPy array.
 
     Examples
     --------
     >>> kept(10, 0.5, seed=1).tolist()
     [False, True, False, True, False, True, True, True, False, True]
     """
-    words = philox(np.arange(-(-count // 8), dtype=np.uint64), seed)
+    words = philox(np.arange(-(-count // 8), dtype=np.uint64, like=like), seed)
     sixteen = np.stack([words & np.uint32(0xFFFF), words >> np.uint32(16)], axis=2).reshape(-1)[:count]
     result: npt.NDArray[np.bool_] = sixteen >= np.rint(np.float32(p) * np.float32(65536))
     return result
@@ -78,7 +78,7 @@ def kept(count: int, p: float, seed: int) -> npt.NDArray[np.bool_]:
 
 def dropped(x: Array, p: float, seed: int) -> Array:
     """Return ``x`` in float64 with what dropout drops as 0 and the rest over ``1 - p``."""
-    keep = kept(x.size, float(p), int(seed)).reshape(x.shape)
+    keep = kept(x.size, float(p), int(seed), like=x).reshape(x.shape)
     scale = 1 / (1 - float(p)) if p < 1 else 0.0
     result: Array = np.where(keep, x.astype(np.float64) * scale, 0.0)
     return result

@@ -61,7 +61,8 @@ def cost_of(flops: int) -> Callable[[Sizes, Arrays], Cost]:
 
 def wide(values: Any) -> Array:
     """Return float64: where references are computed."""
-    return np.asarray(values).astype(np.float64)
+    result: Array = values.astype(np.float64)
+    return result
 
 
 def ladder(
