@@ -16,6 +16,7 @@ from kernellab.emulator.flow import Block
 from kernellab.emulator.frame import Frame
 from kernellab.emulator.in_flight import InFlight
 from kernellab.emulator.lanes import WARP, Lanes
+from kernellab.emulator.mbarriers import MBarriers
 from kernellab.emulator.memory import Fault, OwnedMemory
 from kernellab.errors import ExecutionError
 
@@ -64,6 +65,7 @@ class Batch:
         self.counts: Counts = launch.counts
         self.races = launch.new_races(self)
         self.in_flight = InFlight(self)
+        self.mbarriers = MBarriers(self)
         self.steps = 0
         self.started = 0.0
         self.current_number = 0
@@ -81,6 +83,7 @@ class Batch:
         if self.races is not None:
             self.races.reset()
         self.in_flight.reset()
+        self.mbarriers.reset()
         self.steps = 0
 
     # -- registers
@@ -209,6 +212,10 @@ class Batch:
             self.races.access(lanes, flat, nbytes, operation)
         if self.in_flight.count:
             self.in_flight.check(self.current_number, lanes, flat, nbytes, operation)
+
+    def owners(self, lanes: Lanes, flat: Int64) -> tuple[Array, Int64]:
+        """Return whose block the shared addresses of active lanes are in, and the addresses there."""
+        return lanes.flat(self.owner_of_lane[lanes.rows]), flat
 
     def _owners(self, space: str, lanes: Lanes) -> Array:
         table = self.owner_of_lane if space == "shared" else self.thread_of_lane

@@ -253,7 +253,8 @@ def new_code(function: Function, first: int, first_block: int) -> Code:
             code.local_bytes = start + variable.nbytes
     code.local_bytes = -(-code.local_bytes // 16) * 16
     code.may_wait = any(
-        {"atom", "nanosleep", "volatile", "acquire", "relaxed"} & set(instruction.opcode.split("."))
+        {"atom", "nanosleep", "volatile", "acquire", "relaxed", "mbarrier"}
+        & set(instruction.opcode.split("."))
         for instruction in function.body
     )
     return code

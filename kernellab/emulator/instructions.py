@@ -11,6 +11,7 @@ from kernellab.emulator.code import Binder, Step, Views
 from kernellab.emulator.flow import family
 from kernellab.emulator.generic import bind_convert_address, bind_is_space
 from kernellab.emulator.lanes import Lanes
+from kernellab.emulator.mbarrier_steps import bind_mbarrier
 from kernellab.emulator.memory import UNSIGNED
 from kernellab.emulator.ptx import Instruction, Register, Special
 from kernellab.emulator.steps import bind_data, bind_move, guarded
@@ -18,7 +19,7 @@ from kernellab.errors import UnsupportedPTXError
 
 _HINTS = {
     "membar", "fence", "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol",
-    "pmevent", "brkpt",
+    "pmevent", "brkpt", "setmaxnreg",
 }  # fmt: skip
 """Instructions without an effect on values: ordering (memory here is always in order), hints, waiting."""
 
@@ -53,6 +54,8 @@ def _unguarded(binder: Binder, instruction: Instruction) -> Step:
             return bind_atomic(binder, instruction)
         case "cvta":
             return bind_convert_address(binder, instruction)
+        case "mbarrier":
+            return bind_mbarrier(binder, instruction)
         case "isspacep":
             return bind_is_space(binder, instruction)
         case "activemask":

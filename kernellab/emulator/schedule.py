@@ -274,6 +274,7 @@ class Scheduler:
             else "deadlock"
         )
         what = f"{kind}: " + "; ".join(f"{count} threads wait {text}" for text, count in totals.items())
+        what = "; ".join([what, *self.batch.mbarriers.waiting()])
         row, column = np.argwhere(self.live)[0]
         self.batch.complain(number, kind, what, int(row), int(column))
         self.batch.raise_last()

@@ -1,0 +1,123 @@
+"""Steps of the ``mbarrier`` instructions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernellab.emulator.access import flat_source
+from kernellab.emulator.code import Binder, Step, Views
+from kernellab.emulator.lanes import Lanes
+from kernellab.emulator.mbarriers import SIZE
+from kernellab.emulator.memory import UNSIGNED
+from kernellab.emulator.places import Address, by_place
+from kernellab.emulator.ptx import Immediate, Instruction, Operand
+from kernellab.errors import UnsupportedPTXError
+
+if TYPE_CHECKING:
+    from kernellab.emulator.batch import Batch
+
+Array = npt.NDArray[Any]
+
+
+def bind_mbarrier(binder: Binder, instruction: Instruction) -> Step:
+    """Make the step of an ``mbarrier`` instruction."""
+    parts = instruction.opcode.replace("::", ".").split(".")
+    operands = list(instruction.operands)
+    number = binder.code.first + instruction.index
+    space = "shared" if "shared" in parts else "generic"
+    if parts[1] == "pending_count":
+        return _pending_count(binder, operands)
+    target = operands.pop(0) if parts[1] in ("arrive", "arrive_drop", "test_wait", "try_wait") else None
+    address = Address(binder, operands[0], space, number)
+    value = operands[1] if len(operands) > 1 else Immediate(1)
+    match parts[1]:
+        case "test_wait" | "try_wait":
+            assert target is not None
+            return _wait(binder, address, target, value, "parity" in parts)
+        case "arrive" | "arrive_drop":
+            assert target is not None
+            expects = "expect_tx" in parts
+            return _arrive(binder, address, target, value, expects, parts[1] == "arrive_drop")
+        case "init" | "inval" | "expect_tx" | "complete_tx":
+            return _change(binder, address, value, parts[1])
+    raise UnsupportedPTXError(f"{instruction.opcode} is not known to the emulator")
+
+
+def _wait(binder: Binder, address: Address, target: Operand, value: Operand, is_parity: bool) -> Step:
+    """``test_wait`` and ``try_wait``: both look once; a loop around them lets the others run."""
+    predicate = binder.target(target, np.dtype(np.bool_))
+    phase = binder.source(value, UNSIGNED[4 if is_parity else 8])
+
+    def step_wait(views: Views, lanes: Lanes, batch: Batch) -> None:
+        places = address.places(views, lanes, batch, SIZE, SIZE, "an mbarrier")
+        phases = flat_source(views, phase, lanes)
+        found = np.zeros(lanes.count, np.bool_)
+        for where, positions, lane in by_place(lanes, places):
+            for each in np.unique(phases[positions]).tolist():
+                is_over = batch.mbarriers.is_complete(address.number, where, each, is_parity, lane)
+                found[positions[phases[positions] == each]] = is_over
+        if predicate is not None:
+            lanes.put_flat(views[predicate], found)
+
+    return step_wait
+
+
+def _arrive(
+    binder: Binder, address: Address, target: Operand, value: Operand, expects: bool, drops: bool
+) -> Step:
+    """``arrive`` and ``arrive_drop``: `value` is how often, or with `expects` the bytes to wait for."""
+    state = binder.target(target, UNSIGNED[8])
+    amount = binder.source(value, UNSIGNED[4])
+
+    def step_arrive(views: Views, lanes: Lanes, batch: Batch) -> None:
+        places = address.places(views, lanes, batch, SIZE, SIZE, "an mbarrier")
+        amounts = flat_source(views, amount, lanes).astype(np.int64)
+        states = np.zeros(lanes.count, np.uint64)
+        barriers = batch.mbarriers
+        for where, positions, lane in by_place(lanes, places):
+            for position in positions.tolist():
+                if expects:
+                    barriers.expect(address.number, where, int(amounts[position]), lane)
+                count = 1 if expects else int(amounts[position])
+                states[position] = barriers.arrive(address.number, where, count, lane, drops=drops)
+        if state is not None:
+            lanes.put_flat(views[state], states)
+
+    return step_arrive
+
+
+def _change(binder: Binder, address: Address, value: Operand, name: str) -> Step:
+    """``init``, ``inval``, ``expect_tx`` and ``complete_tx``."""
+    amount = binder.source(value, UNSIGNED[4])
+
+    def step_change(views: Views, lanes: Lanes, batch: Batch) -> None:
+        places = address.places(views, lanes, batch, SIZE, SIZE, "an mbarrier")
+        amounts = flat_source(views, amount, lanes).astype(np.int64)
+        barriers, number = batch.mbarriers, address.number
+        for where, positions, lane in by_place(lanes, places):
+            for each in amounts[positions].tolist():
+                match name:
+                    case "init":
+                        barriers.make(number, where, each, lane)
+                    case "inval":
+                        barriers.remove(number, where, lane)
+                    case "expect_tx":
+                        barriers.expect(number, where, each, lane)
+                    case _:
+                        barriers.complete(number, where, each, lane)
+
+    return step_change
+
+
+def _pending_count(binder: Binder, operands: list[Operand]) -> Step:
+    target = binder.target(operands[0], UNSIGNED[4])
+    state = binder.source(operands[1], UNSIGNED[8])
+    assert target is not None
+
+    def step_pending_count(views: Views, lanes: Lanes, batch: Batch) -> None:
+        lanes.put_flat(views[target], flat_source(views, state, lanes) & np.uint64(0xFFFFFFFF))
+
+    return step_pending_count
