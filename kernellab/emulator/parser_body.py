@@ -48,11 +48,14 @@ class Body:
         self.instructions: list[Instruction] = []
         self.labels: dict[str, int] = {}
         self.branch_targets: dict[str, tuple[str, ...]] = {}
+        self.inner_labels: list[dict[str, str]] = []
 
     def block(self) -> None:
         """Parse statements up to the closing brace, which is taken."""
         parser = self.parser
         self.scopes.append({})
+        self.inner_labels.append({})
+        first = len(self.instructions)
         while not parser.accept("}"):
             word = parser.head
             if word == "{":
@@ -75,6 +78,18 @@ class Body:
             else:
                 self.instruction()
         self.scopes.pop()
+        self.rename_targets(first, self.inner_labels.pop())
+
+    def rename_targets(self, first: int, names: dict[str, str]) -> None:
+        """Give the jumps of a scope the unique names of its labels, which other scopes may have too."""
+        for index in range(first, len(self.instructions) if names else first):
+            instruction = self.instructions[index]
+            if instruction.opcode.startswith("bra"):
+                operands = tuple(
+                    Symbol(names.get(each.name, each.name)) if isinstance(each, Symbol) else each
+                    for each in instruction.operands
+                )
+                self.instructions[index] = replace(instruction, operands=operands)
 
     def loc(self) -> None:
         """Parse ``.loc``: where the following instructions come from."""
@@ -154,6 +169,10 @@ class Body:
         elif parser.head in (".callprototype", ".calltargets"):
             parser.skip_statement()
         else:
+            if len(self.scopes) > 1:
+                unique = f"{name}@{len(self.labels)}"
+                self.inner_labels[-1][name] = unique
+                name = unique
             self.labels[name] = len(self.instructions)
 
     def instruction(self) -> None:

@@ -9,6 +9,7 @@ nobody can go on, the batch is stuck: other blocks may free it, else it is a dea
 from __future__ import annotations
 
 import time
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -274,7 +275,7 @@ class Scheduler:
             else "deadlock"
         )
         what = f"{kind}: " + "; ".join(f"{count} threads wait {text}" for text, count in totals.items())
-        what = "; ".join([what, *self.batch.mbarriers.waiting()])
+        what = "; ".join([what, *islice(self.batch.mbarriers.waiting(), 4)])
         row, column = np.argwhere(self.live)[0]
         self.batch.complain(number, kind, what, int(row), int(column))
         self.batch.raise_last()
