@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from kernellab.errors import SpecError
 from kernellab.header import Header, parse_header
-from kernellab.problem import ELEMENTS, Arrays, Cost, Operand, Parameter, Problem, Sizes
+from kernellab.problem import ELEMENT_CODES, ELEMENTS, Arrays, Case, Cost, Operand, Parameter, Problem, Sizes
 
 Language: TypeAlias = Literal["cuda-c", "numba"]
 Dim3: TypeAlias = tuple[int, int, int]
@@ -141,7 +141,8 @@ class Kernel:
     constants : mapping of str to int
         Reach the ``.cu`` as ``-DNAME=value`` and the twin as arguments of its factory.
     elements : tuple of str
-        Which of `ELEMENTS` the operands of dtype ``"element"`` may hold; the first is the default. The choice
+        Which of `ELEMENT_CODES` the operands of dtype ``"element"`` may hold: `ELEMENTS` or `MOVED`, the
+        first is the default; without any they hold float32. The choice
         stands in ``constants["ELEMENT"]``: the ``.cu`` includes ``element.cuh`` for its ``element_t``, and
         the factory gets ``element="float16"``. Twins see 16-bit elements as uint16: ``catalog/elements.py``.
     stages : tuple of Stage
@@ -211,7 +212,7 @@ class Kernel:
 
     def __post_init__(self) -> None:
         if self.elements and "ELEMENT" not in self.constants:
-            chosen = {**self.constants, "ELEMENT": ELEMENTS.index(self.elements[0])}
+            chosen = {**self.constants, "ELEMENT": ELEMENT_CODES.index(self.elements[0])}
             object.__setattr__(self, "constants", chosen)
 
     @property
@@ -227,7 +228,13 @@ class Kernel:
     @property
     def element(self) -> str:
         """What operands of dtype ``"element"`` hold; empty for a kernel without such."""
-        return ELEMENTS[self.constants["ELEMENT"]] if self.elements else ""
+        return ELEMENT_CODES[self.constants["ELEMENT"]] if self.elements else ""
+
+    @property
+    def cases(self) -> tuple[Case, ...]:
+        """The problem's cases, of the elements that it is made for."""
+        known = self.elements or ELEMENTS[:1]
+        return tuple(case for case in self.problem.cases if case.element in known)
 
     def with_element(self, element: str) -> Kernel:
         """Return the kernel for another of its elements; itself if it is for that one.
@@ -242,7 +249,7 @@ class Kernel:
             raise SpecError(f"{self.id}: it is not made for elements of {element!r}, it takes {known}")
         if element == self.element:
             return self
-        return replace(self, constants={**self.constants, "ELEMENT": ELEMENTS.index(element)})
+        return replace(self, constants={**self.constants, "ELEMENT": ELEMENT_CODES.index(element)})
 
     def tuned(self, sizes: Sizes) -> Kernel:
         """Return the kernel with the constants for these sizes; itself where the caller has set some."""
@@ -273,7 +280,7 @@ class Kernel:
     def operands(self) -> tuple[Operand, ...]:
         """The arrays it takes, in the order of its arguments."""
         known = {operand.name: operand for operand in (*self.problem.operands, *self.temporaries)}
-        return tuple(known[name].at(self.element) for name in self.arguments if name in known)
+        return tuple(known[name].at(self.element or ELEMENTS[0]) for name in self.arguments if name in known)
 
     @property
     def inputs(self) -> tuple[Operand, ...]:
@@ -314,7 +321,7 @@ class Kernel:
             raise SpecError(f"{self.id}: it has no Numba twin: {self.twin}")
         constants: dict[str, Any] = dict(self.constants)
         if self.elements:
-            constants["element"] = ELEMENTS[constants.pop("ELEMENT")]
+            constants["element"] = ELEMENT_CODES[constants.pop("ELEMENT")]
         return self.twin(**constants)
 
     def twin_types(self) -> tuple[str, ...]:

@@ -16,7 +16,13 @@ Sizes: TypeAlias = Mapping[str, int]
 Arrays: TypeAlias = Mapping[str, Any]
 
 ELEMENTS = ("float32", "float16", "bfloat16")
-"""What an operand of dtype ``"element"`` may hold; the place here is the value of the constant ELEMENT."""
+"""What an operand of dtype ``"element"`` may hold in kernels that compute."""
+
+MOVED = ("float32", "uint8", "float16", "float64")
+"""What it may hold in kernels that only move bits: one dtype for each item size."""
+
+ELEMENT_CODES = tuple(dict.fromkeys((*ELEMENTS, *MOVED)))
+"""Each of them once; the place here is the value of the constant ELEMENT."""
 
 
 def dtype_named(name: str) -> np.dtype[Any]:
@@ -103,7 +109,7 @@ class Operand:
         return dtype_named(self.dtype)
 
     def at(self, element: str) -> Operand:
-        """Return the operand with the dtype ``"element"`` replaced by one of `ELEMENTS`."""
+        """Return the operand with the dtype ``"element"`` replaced by one of `ELEMENT_CODES`."""
         return replace(self, dtype=element) if self.dtype == "element" else self
 
 
@@ -143,7 +149,7 @@ class Case:
     contents : str
         What the arrays hold: ``"random"``, or a word that the problem's ``inputs`` understands.
     element : str
-        The dtype of the operands whose dtype is ``"element"``, one of `ELEMENTS`.
+        The dtype of the operands whose dtype is ``"element"``, one of `ELEMENT_CODES`.
     """
 
     name: str

@@ -10,6 +10,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from kernellab.problem import dtype_named
+
 WORD_FORMATS = {"float16": "f16", "bfloat16": "bf16"}
 
 
@@ -18,10 +20,10 @@ def lanes(element: str, nbytes: int = 16) -> int:
 
     Examples
     --------
-    >>> lanes("float32"), lanes("bfloat16")
-    (4, 8)
+    >>> lanes("float32"), lanes("bfloat16"), lanes("float64")
+    (4, 8, 2)
     """
-    return nbytes // (4 if element == "float32" else 2)
+    return nbytes // dtype_named(element).itemsize
 
 
 @cache

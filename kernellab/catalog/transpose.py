@@ -1,18 +1,19 @@
 """Transpose: rows become columns; what shared memory is for, and how its banks conflict."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
-# ruff: noqa: N803
+# ruff: noqa: N803, N806
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from kernellab.catalog import vectors
-from kernellab.catalog.copy import special_values
-from kernellab.kernel import Geometry, Kernel, covering
-from kernellab.problem import Array, Arrays, Case, Cost, Operand, Problem, Sizes
+from kernellab.catalog import elements, vectors
+from kernellab.catalog.copy import random_bits, special_values, width
+from kernellab.kernel import TWIN_DTYPES, Geometry, Kernel, Tuning, covering
+from kernellab.problem import MOVED, Array, Arrays, Case, Cost, Operand, Problem, Sizes
 
 TILES = {"TILE": 32}
 
@@ -23,16 +24,16 @@ def reference(x: Array) -> dict[str, Array]:
 
 
 def make_inputs(case: Case, rng: np.random.Generator) -> dict[str, Array]:
-    """Return a (rows, columns) array of floats."""
-    x = rng.standard_normal((case.sizes["rows"], case.sizes["columns"]), dtype=np.float32)
+    """Return a (rows, columns) array."""
+    x = random_bits(rng, (case.sizes["rows"], case.sizes["columns"]), case.element)
     if case.contents == "special values":
         x.ravel()[: special_values().size] = special_values()
     return {"x": x}
 
 
 def cost(sizes: Sizes, arrays: Arrays) -> Cost:
-    """Return four bytes read and four written for each element."""
-    nbytes = 4 * sizes["rows"] * sizes["columns"]
+    """Return every element read once and written once."""
+    nbytes = int(arrays["x"].dtype.itemsize) * sizes["rows"] * sizes["columns"]
     return Cost(bytes_read=nbytes, bytes_written=nbytes)
 
 
@@ -45,8 +46,8 @@ PROBLEM = Problem(
     name="transpose",
     summary="y = x.T for any (rows, columns)",
     operands=(
-        Operand("x", "float32", ("rows", "columns")),
-        Operand("y", "float32", ("columns", "rows"), role="out"),
+        Operand("x", "element", ("rows", "columns")),
+        Operand("y", "element", ("columns", "rows"), role="out"),
     ),
     make_inputs=make_inputs,
     reference=reference,
@@ -55,6 +56,11 @@ PROBLEM = Problem(
         Case("256 x 256", {"rows": 256, "columns": 256}),
         *(Case(f"{rows} x {columns}", {"rows": rows, "columns": columns}) for rows, columns in SHAPES),
         Case("special values", {"rows": 5, "columns": 7}, contents="special values"),
+        *(
+            Case(f"{rows} x {columns}, {each}", {"rows": rows, "columns": columns}, element=each)
+            for each in MOVED[1:]
+            for rows, columns in ((256, 384), (160, 272), (37, 131))
+        ),
     ),
     is_bitwise=True,
 )
@@ -102,7 +108,7 @@ def padded(TILE: int) -> Any:
     """Make the twin of transpose/padded."""
     from numba import cuda, float32
 
-    PITCH = TILE + 1  # noqa: N806
+    PITCH = TILE + 1
 
     def transpose_padded(x, y):
         tile = cuda.shared.array((TILE, PITCH), float32)
@@ -148,17 +154,72 @@ def swizzled(TILE: int) -> Any:
     return transpose_swizzled
 
 
-def vectorised(TILE: int) -> Any:
-    """Make the twin of transpose/vectorised."""
-    from numba import cuda, float32
+@cache
+def column_words(BYTES: int) -> Any:
+    """Return ``turn(words, e)``: column `e` of the elements that words of several rows hold, as one vector.
 
-    load4, store4 = vectors.vector_access(4)
-    GROUPS = TILE // 4  # noqa: N806
-    PASS = 256 // GROUPS  # noqa: N806
-    SWIZZLE = GROUPS & -GROUPS  # noqa: N806
+    The counterpart of ``column_of`` in ``kernels_cu/include/turn.cuh``.
+    """
+    from numba import cuda, uint32
+
+    EIGHT, HALF, LOW, BYTE = uint32(8), uint32(16), uint32(0xFFFF), uint32(0xFF)
+
+    def eights(words, e):
+        return words[0], words[1]
+
+    def fours(words, e):
+        return words[0], words[1], words[2], words[3]
+
+    @cuda.jit(device=True, forceinline=True)
+    def pair(first, second, e):
+        if e:
+            return uint32((first >> HALF) | (second & ~LOW))
+        return uint32((first & LOW) | (second << HALF))
+
+    def twos(words, e):
+        return (
+            pair(words[0], words[1], e),
+            pair(words[2], words[3], e),
+            pair(words[4], words[5], e),
+            pair(words[6], words[7], e),
+        )
+
+    @cuda.jit(device=True, forceinline=True)
+    def quad(words, k, e):
+        word = uint32(0)
+        for i in range(4):
+            word |= uint32(((words[4 * k + i] >> uint32(e * EIGHT)) & BYTE) << uint32(i * EIGHT))
+        return word
+
+    def ones(words, e):
+        return quad(words, 0, e), quad(words, 1, e), quad(words, 2, e), quad(words, 3, e)
+
+    return cuda.jit(device=True, forceinline=True)({1: ones, 2: twos, 4: fours, 8: eights}[BYTES])
+
+
+def vectorised(LINES: int, element: str) -> Any:
+    """Make the twin of transpose/vectorised."""
+    import numba
+    from numba import cuda, uint32
+
+    EACH = elements.lanes(element)
+    BYTES = 16 // EACH
+    TILE, GROUPS = 8 * LINES * EACH, 8 * LINES
+    PASSES = covering(TILE * GROUPS, 256)
+    KEPT = 4 * PASSES
+    WORD_BYTES = max(BYTES, 4)
+    SHARE, WORDS = WORD_BYTES // BYTES, 16 // WORD_BYTES
+    PITCH = TILE // SHARE
+    stored = getattr(numba, TWIN_DTYPES.get(element, element))
+    word = getattr(numba, f"uint{8 * WORD_BYTES}")
+    load4, store4 = vectors.vector_access(4, "uint32")
+    load_word, _ = vectors.vector_access(1, f"uint{8 * WORD_BYTES}")
+    _, store_words = vectors.vector_access(WORDS, f"uint{8 * WORD_BYTES}")
+    turn = column_words(BYTES)
 
     def transpose_vectorised(x, y):
-        tile = cuda.shared.array((TILE, TILE), float32, alignment=16)
+        tile = cuda.shared.array((TILE, TILE), stored, alignment=16)
+        kept, words = cuda.local.array(KEPT, uint32), cuda.local.array(EACH, word)
         rows, columns = x.shape
         down = (rows + TILE - 1) // TILE
         first_row = cuda.blockIdx.x % down * TILE
@@ -167,38 +228,47 @@ def vectorised(TILE: int) -> Any:
 
         # Tiles at an edge, and shapes whose rows are not aligned, go element by element.
         fits = first_row + TILE <= rows and first_column + TILE <= columns
-        is_whole = fits and rows % 4 == 0 and columns % 4 == 0
+        is_whole = fits and rows % EACH == 0 and columns % EACH == 0
 
-        # Read, into shared memory.
+        # Read: all loads first, so that they are in flight together; then into shared memory.
         if is_whole:
-            group, row = thread % GROUPS, thread // GROUPS
-            if row < PASS:
-                for r in range(row, TILE, PASS):
-                    quad = load4(x, (first_row + r) * columns + first_column + 4 * group)
-                    store4(tile, r * TILE + 4 * (group ^ (r // 4 % SWIZZLE)), quad)
+            for p in range(PASSES):
+                k = thread + p * 256
+                if k < TILE * GROUPS:
+                    r, group = k // GROUPS, k % GROUPS
+                    quad = load4(x, (first_row + r) * columns + first_column + EACH * group)
+                    kept[4 * p], kept[4 * p + 1], kept[4 * p + 2], kept[4 * p + 3] = quad
+            for p in range(PASSES):
+                k = thread + p * 256
+                if k < TILE * GROUPS:
+                    r, group = k // GROUPS, k % GROUPS
+                    quad = kept[4 * p], kept[4 * p + 1], kept[4 * p + 2], kept[4 * p + 3]
+                    store4(tile, r * TILE + EACH * (group ^ (r // EACH % 8)), quad)
         else:
             for k in range(thread, TILE * TILE, 256):
                 r, c = k // TILE, k % TILE
                 if first_row + r < rows and first_column + c < columns:
                     value = x[first_row + r, first_column + c]
-                    tile[r, 4 * (c // 4 ^ r // 4 % SWIZZLE) + c % 4] = value
+                    tile[r, EACH * (c // EACH ^ r // EACH % 8) + c % EACH] = value
         cuda.syncthreads()
 
-        # Write: a warp takes 32 rows of the tile by 4 columns, whose words lie in 32 banks.
+        # Write: a lane takes a vector's worth of rows of one column of words.
         if is_whole:
             lane = thread % 32
-            for job in range(thread // 32, TILE // 32 * GROUPS, 8):
-                quad_row = job % (TILE // 32) * 8 + lane % 8
-                c = job // (TILE // 32) * 4 + lane // 8
-                place = 4 * (c // 4 ^ quad_row % SWIZZLE) + c % 4
-                r = 4 * quad_row
-                values = tile[r, place], tile[r + 1, place], tile[r + 2, place], tile[r + 3, place]
-                store4(y, (first_column + c) * rows + first_row + r, values)
+            for job in range(thread // 32, LINES * PITCH // 4, 8):
+                q = job % LINES * 8 + lane % 8
+                w = job // LINES * 4 + lane // 8
+                at = EACH * q * TILE + SHARE * (WORDS * (w // WORDS ^ q % 8) + w % WORDS)
+                for k in range(EACH):
+                    (words[k],) = load_word(tile, at + k * TILE)
+                for e in range(SHARE):
+                    c = first_column + SHARE * w + e
+                    store_words(y, c * rows + first_row + EACH * q, turn(words, e))
         else:
             for k in range(thread, TILE * TILE, 256):
                 c, r = k // TILE, k % TILE
                 if first_row + r < rows and first_column + c < columns:
-                    value = tile[r, 4 * (c // 4 ^ r // 4 % SWIZZLE) + c % 4]
+                    value = tile[r, EACH * (c // EACH ^ r // EACH % 8) + c % EACH]
                     y[first_column + c, first_row + r] = value
 
     return transpose_vectorised
@@ -216,15 +286,31 @@ def blocks(at: Sizes) -> tuple[int, ...]:
     return across, min(down, 65535), covering(down, 65535)
 
 
-def whole_warps(constants: Sizes) -> str:
+def tile_side(at: Sizes) -> int:
+    """Return how many elements a side of transpose/vectorised's tile has."""
+    return 8 * at["LINES"] * width(at)
+
+
+def tile_bytes(at: Sizes) -> int:
+    """Return what transpose/vectorised's tile takes of shared memory."""
+    return tile_side(at) * at["LINES"] * 128
+
+
+def small_enough(constants: Sizes) -> str:
     """Return why a tile does not suit transpose/vectorised, or nothing."""
-    tile = constants["TILE"]
-    return "" if tile in (32, 64, 96) else f"TILE is {tile}, it must be 32, 64 or 96; take 64"
+    lines = constants["LINES"]
+    is_right = lines >= 1 and tile_bytes(constants) <= 48 * 1024
+    return "" if is_right else f"LINES is {lines}, the tile must take 1 to 48 KiB; take 1"
+
+
+def lines_for(sizes: Sizes, element: str) -> dict[str, int]:
+    """Return how many lines of 128 bytes a row of the tile has: 256 bytes, unless the tile is too large."""
+    return {"LINES": 1 if element == "uint8" else 2}
 
 
 def downwards(at: Sizes) -> tuple[int, ...]:
     """Return all tiles on x, those below each other first."""
-    return (covering(at["columns"], at["TILE"]) * covering(at["rows"], at["TILE"]),)
+    return (covering(at["columns"], tile_side(at)) * covering(at["rows"], tile_side(at)),)
 
 
 STRAIGHT = Geometry(block=("TILE", "TILE"), grid=blocks)
@@ -243,10 +329,12 @@ LADDER = (
         PROBLEM,
         "vectorised",
         ARGUMENTS,
-        Geometry(block=(256,), grid=downwards, static_shared=lambda at: 4 * at["TILE"] ** 2),
+        Geometry(block=(256,), grid=downwards, static_shared=tile_bytes),
         vectorised,
-        constants={"TILE": 64},
+        constants={"LINES": 1},
         alignment=16,
-        constraint=whole_warps,
+        elements=MOVED,
+        constraint=small_enough,
+        tuning=Tuning({"LINES": 1}, lines_for),
     ),
 )

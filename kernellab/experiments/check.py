@@ -79,7 +79,7 @@ def check(
         for language in languages
         if language == "cuda-c" or kernel.has_twin
     ]
-    total = sum(len(kernel.problem.cases) for kernel, _ in jobs)
+    total = sum(len(kernel.cases) for kernel, _ in jobs)
     found: list[Check] = []
     for kernel, language in jobs:
         for item in _check_kernel(kernel, language, where):
@@ -92,7 +92,7 @@ def check(
 def _check_kernel(kernel: Kernel, language: Language, where: Device) -> Iterator[Check]:
     from kernellab.measurement import measure
 
-    for case in kernel.problem.cases:
+    for case in kernel.cases:
         should_fail = case.name in kernel.fails_on
         # What is wrong on purpose may break a GPU's context: there it gets a process of its own.
         is_risky = should_fail and where.name == "gpu"

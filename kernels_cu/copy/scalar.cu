@@ -8,11 +8,14 @@
 //           is width: copy/float4 moves the same bytes with a quarter of the requests.
 // source    CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory"
 
-extern "C" __global__ void copy_scalar(const float* __restrict__ x, float* __restrict__ y, long long n) {
+#include "element.cuh"
+
+extern "C" __global__ void copy_scalar(const element_t* __restrict__ x, element_t* __restrict__ y,
+                                       long long n) {
     // Widen before multiplying: the 32-bit product wraps at element 2^32.
     const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) {
-        const float value = x[i];
+        const element_t value = x[i];
         y[i] = value;
     }
 }

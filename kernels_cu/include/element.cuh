@@ -1,4 +1,5 @@
-// Elements of 4 or 2 bytes: `element_t` is float, __half or __nv_bfloat16 as ELEMENT is 0, 1 or 2.
+// Elements of 4 or 2 bytes: `element_t` is float, __half or __nv_bfloat16 as ELEMENT is 0, 1 or 2. Kernels that
+// only move bits also take those of 1 and 8 bytes: unsigned char and double for 3 and 4.
 //
 // Kernels load and store vectors of 16 or 8 bytes as wide16_t or wide8_t, and compute in float: `unpack` gives
 // the floats that a vector holds, `pack` rounds floats to elements (to nearest, ties to even). Loads stay in the
@@ -34,6 +35,14 @@ struct ElementOf<2> {
     using type = __nv_bfloat16;
     using wide8 = uint2;
     using wide16 = uint4;
+};
+template <>
+struct ElementOf<3> {
+    using type = unsigned char;
+};
+template <>
+struct ElementOf<4> {
+    using type = double;
 };
 
 // Macros, so that each file of a compile that joins several sees its own ELEMENT.

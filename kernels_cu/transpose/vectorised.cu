@@ -1,85 +1,97 @@
-// transpose/vectorised: sixteen bytes a thread on both sides, a swizzle of float4, tiles walked down columns.
+// transpose/vectorised: sixteen bytes a thread on both sides, a swizzle of vectors, tiles walked down columns.
 //
 // computes  y[j][i] = x[i][j]
-// mapping   256 threads -> a TILE x TILE tile of x; a warp writes 4 rows of y, 128 bytes of each
+// mapping   256 threads -> a square tile of x whose rows are LINES times 128 bytes; a warp writes 128 bytes
+//           each of 4 rows of y, of 8 rows for 2-byte elements and of 16 for 1-byte ones
 // load x 16 sectors/request
 // store y 16 sectors/request
 // shared store tile 4 wavefronts/request
 // shared load tile 1 wavefronts/request
-// teaches   Four loads of 16 bytes in flight a thread hide the latency that one of 4 bytes leaves open. Groups
-//           of four columns are swizzled, so whole vectors go in and columns come out without conflicts.
-//           Blocks that run together take tiles below each other: they write neighbouring parts of one row
-//           of y (4.08 TB/s on an H200, against 3.87 when they take tiles beside each other).
+// teaches   Several loads of 16 bytes in flight a thread hide the latency that one of 4 bytes leaves open.
+//           Vectors are swizzled: they go in whole, and columns come out without conflicts. Elements
+//           smaller than a word come out in words, a row's part of 2 or 4 columns in each, and byte
+//           permutations part the columns in registers. Blocks that run together take tiles below each
+//           other: they write neighbouring parts of one row of y.
 // source    CUTLASS documentation on swizzled shared-memory layouts
 
-#ifndef TILE
-#define TILE 64
-#endif
-static_assert(TILE % 32 == 0 && TILE >= 32 && TILE <= 96,
-              "transpose/vectorised: TILE must be 32, 64 or 96: whole warps, and 48 KiB of shared memory");
+#include "element.cuh"
+#include "turn.cuh"
 
-extern "C" __global__ __launch_bounds__(256) void transpose_vectorised(const float* __restrict__ x,
-                                                                       float* __restrict__ y, long long rows,
-                                                                       long long columns) {
-    constexpr int GROUPS = TILE / 4;    // float4 in a row of the tile
-    constexpr int PASS = 256 / GROUPS;  // rows that the block reads at once
-    constexpr int PASSES = (TILE + PASS - 1) / PASS;
-    constexpr int SWIZZLE = GROUPS & -GROUPS;  // the largest power of two in GROUPS: the XOR stays inside
-    __shared__ __align__(16) float tile[TILE * TILE];
+#ifndef LINES
+#define LINES 1
+#endif
+static_assert(LINES >= 1 && LINES * LINES * 16 / sizeof(element_t) <= 48,
+              "transpose/vectorised: LINES * LINES * 16 KiB / the size of an element must not exceed 48 KiB");
+
+extern "C" __global__ __launch_bounds__(256) void transpose_vectorised(const element_t* __restrict__ x,
+                                                                       element_t* __restrict__ y,
+                                                                       long long rows, long long columns) {
+    constexpr int BYTES = sizeof(element_t), EACH = LANES(uint4), TILE = 8 * LINES * EACH;
+    constexpr int GROUPS = 8 * LINES, PASSES = (TILE * GROUPS + 255) / 256;  // vectors in a row; a thread
+    using word_t = TurnOf<BYTES>::word;
+    using wide_t = TurnOf<BYTES>::wide;
+    constexpr int SHARE = sizeof(word_t) / BYTES, PITCH = TILE / SHARE, WORDS = 16 / sizeof(word_t);
+    __shared__ __align__(16) element_t tile[TILE * TILE];
     const long long down = (rows + TILE - 1) / TILE;
     const long long first_row = blockIdx.x % down * TILE, first_column = blockIdx.x / down * TILE;
     const int thread = threadIdx.x;
 
     // Tiles at an edge, and shapes whose rows do not start at a multiple of 16 bytes, go element by element.
     const bool is_whole =
-        first_row + TILE <= rows && first_column + TILE <= columns && rows % 4 == 0 && columns % 4 == 0;
+        first_row + TILE <= rows && first_column + TILE <= columns && rows % EACH == 0 && columns % EACH == 0;
 
     // Read: all loads first, so that they are in flight together; then into shared memory.
     if (is_whole) {
-        const int group = thread % GROUPS, row = thread / GROUPS;
-        float4 kept[PASSES];
+        uint4 kept[PASSES];
 #pragma unroll
         for (int p = 0; p < PASSES; ++p) {
-            const int r = row + p * PASS;
-            if (TILE % PASS == 0 || (row < PASS && r < TILE)) {
+            const int k = thread + p * 256, r = k / GROUPS;
+            if (k < TILE * GROUPS) {
                 kept[p] =
-                    reinterpret_cast<const float4*>(x + (first_row + r) * columns + first_column)[group];
+                    reinterpret_cast<const uint4*>(x + (first_row + r) * columns + first_column)[k % GROUPS];
             }
         }
 #pragma unroll
         for (int p = 0; p < PASSES; ++p) {
-            const int r = row + p * PASS;
-            if (TILE % PASS == 0 || (row < PASS && r < TILE)) {
-                reinterpret_cast<float4*>(tile)[r * GROUPS + (group ^ r / 4 % SWIZZLE)] = kept[p];
+            const int k = thread + p * 256, r = k / GROUPS;
+            if (k < TILE * GROUPS) {
+                reinterpret_cast<uint4*>(tile)[r * GROUPS + (k % GROUPS ^ r / EACH % 8)] = kept[p];
             }
         }
     } else {
         for (int k = thread; k < TILE * TILE; k += 256) {
             const int r = k / TILE, c = k % TILE;
             if (first_row + r < rows && first_column + c < columns) {
-                const float value = x[(first_row + r) * columns + first_column + c];
-                tile[r * TILE + 4 * (c / 4 ^ r / 4 % SWIZZLE) + c % 4] = value;
+                const element_t value = x[(first_row + r) * columns + first_column + c];
+                tile[r * TILE + EACH * (c / EACH ^ r / EACH % 8) + c % EACH] = value;
             }
         }
     }
     __syncthreads();
 
-    // Write: a warp takes 32 rows of the tile by 4 columns, whose words lie in 32 banks.
+    // Write: a lane takes a vector's worth of rows of one column of words; the words of a warp lie in 32 banks.
     if (is_whole) {
         const int lane = thread % 32;
 #pragma unroll
-        for (int job = thread / 32; job < TILE / 32 * GROUPS; job += 8) {
-            const int quad = job % (TILE / 32) * 8 + lane % 8, c = job / (TILE / 32) * 4 + lane / 8;
-            const int at = 4 * quad * TILE + 4 * (c / 4 ^ quad % SWIZZLE) + c % 4;
-            const float a = tile[at], b = tile[at + TILE], d = tile[at + 2 * TILE], e = tile[at + 3 * TILE];
-            reinterpret_cast<float4*>(y + (first_column + c) * rows + first_row)[quad] =
-                make_float4(a, b, d, e);
+        for (int job = thread / 32; job < LINES * PITCH / 4; job += 8) {
+            const int q = job % LINES * 8 + lane % 8, w = job / LINES * 4 + lane / 8;
+            const int at = EACH * q * PITCH + WORDS * (w / WORDS ^ q % 8) + w % WORDS;
+            word_t words[EACH];
+#pragma unroll
+            for (int k = 0; k < EACH; ++k) {
+                words[k] = reinterpret_cast<const word_t*>(tile)[at + k * PITCH];
+            }
+#pragma unroll
+            for (int e = 0; e < SHARE; ++e) {
+                const long long c = first_column + SHARE * w + e;
+                reinterpret_cast<wide_t*>(y + c * rows + first_row)[q] = column_of<BYTES>(words, e);
+            }
         }
     } else {
         for (int k = thread; k < TILE * TILE; k += 256) {
             const int c = k / TILE, r = k % TILE;
             if (first_row + r < rows && first_column + c < columns) {
-                const float value = tile[r * TILE + 4 * (c / 4 ^ r / 4 % SWIZZLE) + c % 4];
+                const element_t value = tile[r * TILE + EACH * (c / EACH ^ r / EACH % 8) + c % EACH];
                 y[(first_column + c) * rows + first_row + r] = value;
             }
         }

@@ -77,10 +77,10 @@ def test_what_takes_too_long_is_left_out_and_said(monkeypatch: pytest.MonkeyPatc
 
 def test_a_kernel_over_a_limit_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = catalog.kernel("transpose/vectorised")
-    broken = replace(kernel, constants={"TILE": 33})
+    broken = replace(kernel, constants={"LINES": 33})
     monkeypatch.setattr(ladder, "catalog", SimpleNamespace(kernels=lambda: (broken,)))
     (line,) = ladder.run(bench()).lines
-    assert line.startswith("left out: transpose/vectorised: TILE is 33")
+    assert line.startswith("left out: transpose/vectorised: LINES is 33")
 
 
 def test_stale_sources_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

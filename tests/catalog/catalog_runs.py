@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from kernellab import catalog
 from kernellab.plan import bind
+from kernellab.problem import MOVED
 from kernellab.trace import run_binary
 from kernellab.verify import poisoned
 
@@ -22,21 +23,22 @@ def is_tested(rung, language):
 
 
 def is_small(rung):
-    """Say whether a problem is one of those without elements or stages, whose twins compile in no time."""
+    """Say whether a problem is one of those that compute with one dtype at most, whose twins compile at once."""
     ladder = catalog.ladder(rung.problem.name)
-    return not any(each.elements or each.stages for each in ladder) and "histogram" not in rung.problem.name
+    is_plain = all(set(each.elements) <= set(MOVED) and not each.stages for each in ladder)
+    return is_plain and "histogram" not in rung.problem.name
 
 
 def elements_of(rung, language):
     """Return the elements that are tested in a language."""
     elements = rung.elements or ("",)
-    return elements if language == "cuda-c" or IS_EXHAUSTIVE else elements[:1]
+    return elements if language == "cuda-c" or IS_EXHAUSTIVE or is_small(rung) else elements[:1]
 
 
 def cases_of(rung, language="cuda-c"):
     """Return the problem's cases for which the rung is made."""
-    tested = elements_of(rung, language) if rung.elements else ("float32",)
-    cases = [case for case in rung.problem.cases if case.element in tested]
+    tested = elements_of(rung, language)
+    cases = [case for case in rung.cases if not rung.elements or case.element in tested]
     return (
         cases
         if IS_EXHAUSTIVE or is_small(rung) or rung.fails_on

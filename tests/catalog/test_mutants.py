@@ -65,7 +65,7 @@ def test_a_missing_barrier(mutant):
 
 def test_a_store_off_by_one(mutant):
     rung = mutant(kernel("copy/scalar"), "y[i] = value;", "y[i + 1] = value;")
-    with pytest.raises(ExecutionError, match=r"out of bounds global store.*scalar\.cu:16"):
+    with pytest.raises(ExecutionError, match=r"out of bounds global store.*scalar\.cu:19"):
         verdict_of(rung)
     verdict, _ = verdict_of(rung, errors="record")
     assert not verdict.is_right
@@ -86,7 +86,7 @@ def test_swapped_axes(mutant):
 def test_a_corrupted_twin_fails_alone():
     rung = kernel("copy/scalar")
 
-    def corrupted():
+    def corrupted(element):
         from numba import cuda
 
         def copy_scalar(x, y):

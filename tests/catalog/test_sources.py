@@ -205,8 +205,7 @@ def test_twins_follow_their_constants(rung):
 
     from kernellab.compile import compile_numba
 
-    ptx = [
-        compile_numba(replace(rung, constants={"TILE": tile}).twin_function(), rung.twin_types()).ptx
-        for tile in (16, 32)
-    ]
+    (name, size), *_ = rung.constants.items()
+    changed = [replace(rung, constants={**rung.constants, name: each}) for each in (size, 2 * size)]
+    ptx = [compile_numba(each.twin_function(), each.twin_types()).ptx for each in changed]
     assert ptx[0] != ptx[1]

@@ -1,0 +1,54 @@
+"""Kernels that only move elements: every item size, the constants that `bind` chooses, and others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from catalog_runs import run
+
+from kernellab.catalog import kernel
+from kernellab.devices.emulated import compile_kernels
+from kernellab.instruments.trace import totals
+from kernellab.kernel import LANGUAGES
+from kernellab.plan import bind
+from kernellab.problem import MOVED, dtype_named
+from kernellab.verify import verify
+
+BEST = kernel("transpose/vectorised")
+CHOSEN = [{"LINES": 1 if element == "uint8" else 2} for element in MOVED]
+
+
+def checked(rung, arrays, language):
+    """Bind, run and verify; return the plan and the totals."""
+    plan = bind(rung, arrays)
+    made = dict(zip([plan.kernel.entry], compile_kernels([plan.kernel], language, "sm_90"), strict=True))
+    outputs, traces = run(plan, lambda part: made[part.entry], language, sanitize=True)
+    assert verify(plan, outputs).is_right
+    assert all(trace.diagnostics == () for trace in traces)
+    return plan, totals(traces)
+
+
+def bits(shape, element, seed=0):
+    dtype = dtype_named(element)
+    count = int(np.prod(shape)) * dtype.itemsize
+    return np.frombuffer(np.random.default_rng(seed).bytes(count), dtype).reshape(shape)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize(("element", "chosen"), [*zip(MOVED, CHOSEN, strict=True)])
+def test_transpose_as_it_is_tuned(element, chosen, language):
+    plan, found = checked(BEST, {"x": bits((256, 384), element)}, language)
+    assert dict(plan.steps[0].constants).items() >= chosen.items()
+    assert found["shared_load_bank_conflicts"] == found["shared_store_bank_conflicts"] == 0
+    assert found["local_load_requests"] == 0
+    checked(BEST, {"x": bits((133, 272), element)}, language)
+
+
+@pytest.mark.parametrize(("element", "lines"), [("float32", 3), ("float64", 3), ("float64", 4)])
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_transpose_with_other_tiles(element, lines, language):
+    rung = replace(BEST, constants={"LINES": lines}).with_element(element)
+    _, found = checked(rung, {"x": bits((192, 576), element)}, language)
+    assert found["shared_load_bank_conflicts"] == 0
