@@ -11,7 +11,7 @@ from kernellab.problem import Problem
 
 PROBLEMS = (
     *("copy", "transpose", "shared_stride", "relu", "uneven_work", "masked_rows"),
-    *("scale", "axpy", "triad"),
+    *("scale", "axpy", "triad", "take", "take_rows"),
     *("sum", "max", "argmax", "row_sum", "row_max", "row_argmax"),
     *("cumsum", "row_cumsum", "histogram", "float_histogram"),
     *("softmax", "layernorm", "rmsnorm"),

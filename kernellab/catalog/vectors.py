@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from kernellab.problem import dtype_named
+
 
 @cache
 def vector_access(width: int, word: str = "float32") -> tuple[Any, Any]:
@@ -16,7 +18,7 @@ def vector_access(width: int, word: str = "float32") -> tuple[Any, Any]:
     ----------
     width : int
         1, 2 or 4.
-    word : {"float32", "uint32", "uint64"}
+    word : {"float32", "uint8", "uint16", "uint32", "uint64"}
         What they are taken as, whatever the array holds.
 
     Returns
@@ -29,7 +31,7 @@ def vector_access(width: int, word: str = "float32") -> tuple[Any, Any]:
     from numba.cuda import types
     from numba.cuda.extending import intrinsic
 
-    bits = int(word[-2:])
+    bits = 8 * dtype_named(word).itemsize
     part_type = ir.FloatType() if word == "float32" else ir.IntType(bits)
     vector, nbytes = ir.VectorType(part_type, width), width * bits // 8
     lanes = [ir.Constant(ir.IntType(32), lane) for lane in range(width)]

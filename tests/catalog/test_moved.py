@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from catalog_runs import run
 
+from kernellab.arrays import ArraySpec
 from kernellab.catalog import kernel
 from kernellab.devices.emulated import compile_kernels
 from kernellab.instruments.trace import totals
@@ -52,3 +53,37 @@ def test_transpose_with_other_tiles(element, lines, language):
     rung = replace(BEST, constants={"LINES": lines}).with_element(element)
     _, found = checked(rung, {"x": bits((192, 576), element)}, language)
     assert found["shared_load_bank_conflicts"] == 0
+
+
+@pytest.mark.parametrize("columns", [1, 3, 4, 24, 1000, 1001, 5000])
+def test_rows_as_they_are_tuned(columns):
+    table, index = bits((5, columns), "float32"), np.array([4, -1, 0, -5, 2, 2, 1])
+    plan, _ = checked(kernel("take_rows/vectorised"), {"table": table, "index": index}, "cuda-c")
+    pieces = columns if columns % 4 else columns // 4
+    lanes = plan.steps[0].constants["LANES_A_ROW"]
+    assert lanes == 256 or pieces <= lanes < 2 * pieces
+
+
+def test_a_few_long_rows_are_spread_over_the_device():
+    table = ArraySpec((4, 2**22), dtype_named("float32"))
+    (launch,) = bind(kernel("take_rows/vectorised"), {"table": table, "index": np.arange(2)}).steps
+    assert launch.grid == (1, 2**12, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"), [("take/unrolled", (2**33,)), ("take_rows/vectorised", (2**33, 1))]
+)
+def test_gathers_from_beyond_32_bits(name, shape):
+    (launch,) = bind(
+        kernel(name),
+        {"table": ArraySpec(shape, dtype_named("uint8")), "index": np.array([-(2**33), 2**33 - 1])},
+    ).steps
+    assert launch.arguments["length"] == 2**33
+
+
+@pytest.mark.parametrize("element", MOVED)
+def test_transpose_beyond_32_bits(element):
+    x = ArraySpec((2**17 + 1, 2**17), dtype_named(element))
+    (launch,) = bind(BEST, {"x": x}).steps
+    side = 16 * 16 // x.dtype.itemsize if element != "uint8" else 128
+    assert launch.grid == (-(-x.shape[0] // side) * (2**17 // side), 1, 1)
