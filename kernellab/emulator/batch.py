@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernellab.emulator import counting
+from kernellab.emulator.async_copy import AsyncCopies
 from kernellab.emulator.code import Code
 from kernellab.emulator.counts import Counts
 from kernellab.emulator.flow import Block
@@ -65,6 +66,7 @@ class Batch:
         self.counts: Counts = launch.counts
         self.races = launch.new_races(self)
         self.in_flight = InFlight(self)
+        self.async_copies = AsyncCopies(self)
         self.mbarriers = MBarriers(self)
         self.steps = 0
         self.started = 0.0
@@ -83,6 +85,7 @@ class Batch:
         if self.races is not None:
             self.races.reset()
         self.in_flight.reset()
+        self.async_copies.reset()
         self.mbarriers.reset()
         self.steps = 0
 

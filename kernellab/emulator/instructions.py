@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kernellab.emulator.access import bind_load, bind_store
+from kernellab.emulator.async_copy import bind_async_copy
 from kernellab.emulator.atomic_access import bind_atomic
 from kernellab.emulator.batch import Batch
 from kernellab.emulator.code import Binder, Step, Views
@@ -52,6 +53,8 @@ def _unguarded(binder: Binder, instruction: Instruction) -> Step:
             return bind_store(binder, instruction)
         case "atom" | "red":
             return bind_atomic(binder, instruction)
+        case "cp":
+            return bind_async_copy(binder, instruction)
         case "cvta":
             return bind_convert_address(binder, instruction)
         case "mbarrier":

@@ -128,6 +128,11 @@ def totals_of(launch: Launch, counts: Counts) -> dict[str, float]:
             totals[f"{category}_sectors"] = int(row[UNITS])
             totals[f"{category}_lines"] = int(row[SECOND])
             totals[f"{category}_ideal_sectors"] = int(row[IDEAL])
+    totals["async_copy_requests"] = sum(
+        int(row[REQUESTS])
+        for (number, _, _), row in counts.accesses.items()
+        if launch.position(number)[1].opcode.startswith("cp.async.c")
+    )
     add_ratios(totals)
     return totals
 
