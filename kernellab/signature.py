@@ -17,6 +17,7 @@ import numpy.typing as npt
 from kernellab.arrays import cast_remedy, spec_of
 from kernellab.c_types import c_dtype, variable_dtype, vector_length
 from kernellab.errors import ArgumentError, SpecError
+from kernellab.tensor_map import NBYTES, TensorMap
 
 Array = npt.NDArray[Any]
 
@@ -124,7 +125,7 @@ def pack(who: str, parameter: Parameter, value: Any, pointer_of: Callable[[str, 
         The kernel, for messages.
     parameter : Parameter
     value : object
-        A NumPy array for a pointer; None for a null pointer; a NumPy scalar of the parameter's own size, a
+        A NumPy array for a pointer; a TensorMap for a tensor map; None for a null pointer; a NumPy scalar of the parameter's own size, a
         structured scalar, or a plain Python number for a scalar; an array of exactly its bytes for a vector
         or a structure by value.
     pointer_of : callable
@@ -137,6 +138,8 @@ def pack(who: str, parameter: Parameter, value: Any, pointer_of: Callable[[str, 
     SpecError
         For a number that does not fit.
     """
+    if isinstance(value, TensorMap):
+        return _pack_tensor_map(who, parameter, value, pointer_of)
     if _is_compound(parameter):
         return _pack_compound(who, parameter, value)
     if isinstance(value, np.ndarray) and (value.ndim or parameter.is_pointer):
@@ -186,6 +189,17 @@ def _pack_compound(who: str, parameter: Parameter, value: Any) -> bytes:
         rule = _kind(parameter)
         remedy = f"pass numpy.array([...], {wanted.name!r}) of {parameter.nbytes // wanted.itemsize} elements"
     raise ArgumentError(f"{who}: {parameter.name} is {rule}, got {got}; {remedy}")
+
+
+def _pack_tensor_map(
+    who: str, parameter: Parameter, value: TensorMap, pointer_of: Callable[[str, Array], int]
+) -> bytes:
+    if parameter.nbytes != NBYTES:
+        raise ArgumentError(
+            f"{who}: {parameter.name} is {_kind(parameter)}, got a TensorMap; declare it as "
+            f"`const __grid_constant__ CUtensorMap`, which has {NBYTES} bytes"
+        )
+    return value.encode(int(pointer_of(parameter.name, value.array)))
 
 
 def _padded_size(dtype: np.dtype[Any] | None) -> int:

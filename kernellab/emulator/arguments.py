@@ -15,6 +15,7 @@ from kernellab.emulator.memory import GlobalMemory
 from kernellab.emulator.ptx import Function
 from kernellab.errors import ArgumentError
 from kernellab.signature import Parameter, check_count, pack, parameters_of, refine
+from kernellab.tensor_map import TensorMap
 
 Array = npt.NDArray[Any]
 
@@ -55,7 +56,8 @@ def bind_arguments(
     ArgumentError, SpecError
         For a wrong number, kind, dtype, layout or value.
     """
-    pointers = _Pointers(memory, [value for value in arguments if isinstance(value, np.ndarray)])
+    arrays = [value.array if isinstance(value, TensorMap) else value for value in arguments]
+    pointers = _Pointers(memory, [value for value in arrays if isinstance(value, np.ndarray)])
     if binary.language == "numba":
         return _bind_numba(function, arguments, pointers, who)
     expected = parameters(binary, function, who)

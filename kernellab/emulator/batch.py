@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from kernellab.emulator import counting
 from kernellab.emulator.async_copy import AsyncCopies
+from kernellab.emulator.bulk_groups import BulkGroups
 from kernellab.emulator.code import Code
 from kernellab.emulator.counts import Counts
 from kernellab.emulator.flow import Block
@@ -68,6 +69,7 @@ class Batch:
         self.in_flight = InFlight(self)
         self.async_copies = AsyncCopies(self)
         self.mbarriers = MBarriers(self)
+        self.bulk = BulkGroups(self)
         self.steps = 0
         self.started = 0.0
         self.current_number = 0

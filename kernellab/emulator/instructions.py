@@ -8,6 +8,7 @@ from kernellab.emulator.access import bind_load, bind_store
 from kernellab.emulator.async_copy import bind_async_copy
 from kernellab.emulator.atomic_access import bind_atomic
 from kernellab.emulator.batch import Batch
+from kernellab.emulator.bulk_copies import bind_bulk
 from kernellab.emulator.code import Binder, Step, Views
 from kernellab.emulator.flow import family
 from kernellab.emulator.generic import bind_convert_address, bind_is_space
@@ -53,6 +54,8 @@ def _unguarded(binder: Binder, instruction: Instruction) -> Step:
             return bind_store(binder, instruction)
         case "atom" | "red":
             return bind_atomic(binder, instruction)
+        case "cp" if "bulk" in instruction.opcode.split("."):
+            return bind_bulk(binder, instruction)
         case "cp":
             return bind_async_copy(binder, instruction)
         case "cvta":

@@ -39,6 +39,8 @@ MEMORY_PER_BATCH = 1 << 26
 STATIC_SHARED = 48 * 1024
 """Bytes of shared memory that a kernel may declare; more must be asked for at the launch."""
 MAX_DIAGNOSTICS = 1000
+PARAMETER_ALIGNMENT = 64
+"""Bytes, as a tensor map asks for."""
 
 
 class Launch:
@@ -151,13 +153,13 @@ class Launch:
         raw = b"".join(parameters.values())
         if raw:
             start = 0
-            data = np.frombuffer(_padded(parameters), np.uint8)
+            data = np.frombuffer(b"".join(map(_padded, parameters.values())), np.uint8)
             base = self.memory.allocate(
                 "the kernel's parameters", data, is_writable=False, is_array=False
             ).base
             for name, value in parameters.items():
                 layout.addresses[name] = base + start
-                start += -(-len(value) // 16) * 16
+                start += len(_padded(value))
 
     def new_counts(self) -> Counts:
         """Return zeroed counters of the right size."""
@@ -224,6 +226,7 @@ class Launch:
         """Run a batch until it ends, or waits for other blocks."""
         before = scheduler.batch.steps
         if scheduler.run():
+            scheduler.batch.bulk.end()
             self._idle.setdefault(scheduler.batch.blocks, []).append(scheduler.batch)
         else:
             waiting.append(scheduler)
@@ -282,5 +285,5 @@ class Launch:
                 raise ExecutionError(diagnostic.message)
 
 
-def _padded(parameters: Mapping[str, bytes]) -> bytes:
-    return b"".join(value.ljust(-(-len(value) // 16) * 16, b"\0") for value in parameters.values())
+def _padded(value: bytes) -> bytes:
+    return value.ljust(-(-len(value) // PARAMETER_ALIGNMENT) * PARAMETER_ALIGNMENT, b"\0")

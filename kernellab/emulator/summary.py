@@ -12,6 +12,7 @@ from kernellab.emulator.counts import IDEAL, REQUESTS, SECOND, UNITS, Counts
 from kernellab.emulator.lanes import WARP
 from kernellab.emulator.launch import Launch
 from kernellab.emulator.projection import project
+from kernellab.emulator.tensor_operations import product_shape
 
 CATEGORIES = (
     "global_load", "global_store", "global_atomic", "shared_load", "shared_store", "shared_atomic",
@@ -124,6 +125,9 @@ def totals_of(launch: Launch, counts: Counts) -> dict[str, float]:
         if category.startswith("shared"):
             totals[f"{category}_wavefronts"] = int(row[UNITS])
             totals[f"{category}_bank_conflicts"] = int(row[SECOND])
+        elif category.startswith("tma"):
+            totals[f"{category}_sectors"] = int(row[UNITS])
+            totals[f"{category}_bytes"] = int(row[SECOND])
         else:
             totals[f"{category}_sectors"] = int(row[UNITS])
             totals[f"{category}_lines"] = int(row[SECOND])
@@ -133,8 +137,25 @@ def totals_of(launch: Launch, counts: Counts) -> dict[str, float]:
         for (number, _, _), row in counts.accesses.items()
         if launch.position(number)[1].opcode.startswith("cp.async.c")
     )
+    totals |= tensor_totals(launch, warps)
     add_ratios(totals)
     return totals
+
+
+def tensor_totals(launch: Launch, warps: Any) -> dict[str, float]:
+    """Return the instructions and operations of tensor cores; empty for a kernel without them."""
+    products = [
+        (product, int(warps[code.first + instruction.index]))
+        for code in launch.codes.values()
+        for instruction in code.function.body
+        if (product := product_shape(instruction.opcode))
+    ]
+    if not products:
+        return {}
+    return {
+        "tensor_instructions": sum(product.instructions * times for product, times in products),
+        "tensor_flops": sum(product.flops * times for product, times in products),
+    }
 
 
 def _projected(launch: Launch, counts: Counts) -> tuple[int, int] | None:

@@ -24,6 +24,7 @@ UNITS = {
     "lines": "lines",
     "wavefronts": "wavefronts",
     "conflicts": "conflicts",
+    "bytes": "bytes",
 }
 
 
@@ -62,8 +63,8 @@ def totals(traces: Sequence[Trace]) -> Mapping[str, float]:
         return traces[0].totals
     from kernellab.emulator.summary import add_ratios
 
-    names = traces[0].totals
-    summed = {name: sum(trace.totals[name] for trace in traces) for name in names if not is_ratio(name)}
+    names = dict.fromkeys(name for trace in traces for name in trace.totals)
+    summed = {n: sum(trace.totals.get(n, 0) for trace in traces) for n in names if not is_ratio(n)}
     lanes = 32 * summed["warp_instructions"]
     summed["warp_efficiency"] = summed["thread_instructions"] / lanes if lanes else float("nan")
     add_ratios(summed)

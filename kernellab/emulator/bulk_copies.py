@@ -1,0 +1,236 @@
+"""Steps of the bulk copies between global and shared memory: plain bytes, and tiles of a tensor map (TMA)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernellab.emulator import tiles
+from kernellab.emulator.access import flat_source
+from kernellab.emulator.code import Binder, Step, Views
+from kernellab.emulator.lanes import Lanes
+from kernellab.emulator.mbarriers import SIZE
+from kernellab.emulator.memory import SIGNED, UNSIGNED
+from kernellab.emulator.places import Address, lane_positions, one_lane
+from kernellab.emulator.ptx import Immediate, Instruction, Memory, Vector
+from kernellab.errors import UnsupportedPTXError
+from kernellab.tensor_map import NBYTES
+
+if TYPE_CHECKING:
+    from kernellab.emulator.batch import Batch
+
+Array = npt.NDArray[Any]
+PIECE = 16
+
+
+def bind_bulk(binder: Binder, instruction: Instruction) -> Step:
+    """Make the step of a ``cp.async.bulk`` instruction."""
+    parts = instruction.opcode.split(".")
+    number = binder.code.first + instruction.index
+    if "commit_group" in parts:
+        return _commit
+    if "wait_group" in parts:
+        allowed = instruction.operands[0]
+        assert isinstance(allowed, Immediate)
+        return _waiting(allowed.value)
+    if "prefetch" in parts:
+        return lambda views, lanes, batch: None
+    if parts[1] == "reduce" or "im2col" in instruction.opcode:
+        raise UnsupportedPTXError(f"{instruction.opcode} is not known to the emulator")
+    is_tile = "tensor" in parts
+    spaces = [part for part in parts if part.startswith(("global", "shared"))]
+    if spaces[0] == "global":
+        return _tile_store(binder, instruction, number) if is_tile else _store(binder, instruction, number)
+    if "multicast::cluster" in parts:
+        raise UnsupportedPTXError(f"{instruction.opcode}: multicast is not emulated yet")
+    return _tile_load(binder, instruction, number) if is_tile else _load(binder, instruction, number, spaces)
+
+
+def _commit(views: Views, lanes: Lanes, batch: Batch) -> None:
+    for row, column in zip(*map(np.ndarray.tolist, lane_positions(lanes)), strict=True):
+        batch.bulk.commit((row, column))
+
+
+def _waiting(allowed: int) -> Step:
+    def step_wait(views: Views, lanes: Lanes, batch: Batch) -> None:
+        if batch.bulk.queues:
+            for row, column in zip(*map(np.ndarray.tolist, lane_positions(lanes)), strict=True):
+                batch.bulk.wait((row, column), allowed)
+
+    return step_wait
+
+
+def _count(batch: Batch, number: int, operation: str, sectors: int, nbytes: int) -> None:
+    ideal = -(-nbytes // 32)
+    batch.counts.add_access((number, "tma", operation), (1, sectors, nbytes, ideal, 1))
+
+
+# -- plain bytes
+def _load(binder: Binder, instruction: Instruction, number: int, spaces: list[str]) -> Step:
+    """``cp.async.bulk`` into shared memory, from global memory or from another block's shared memory."""
+    target, origin, size, barrier = instruction.operands[:4]
+    to = Address(binder, target, "shared", number)
+    is_global = spaces[1] == "global"
+    source = Address(binder, origin, "global" if is_global else "shared", number)
+    at = Address(binder, barrier, "shared", number)
+    nbytes = binder.source(size, UNSIGNED[4])
+
+    def step_load(views: Views, lanes: Lanes, batch: Batch) -> None:
+        sizes = flat_source(views, nbytes, lanes)
+        places = to.places(views, lanes, batch, PIECE, PIECE, "a bulk copy")
+        barriers = at.places(views, lanes, batch, SIZE, SIZE, "an mbarrier")
+        if is_global:
+            origins = source.of(views, lanes, batch, "global")
+        else:
+            origins = source.places(views, lanes, batch, PIECE, PIECE, "a bulk copy")
+        rows, columns = lane_positions(lanes)
+        for k, count in enumerate(sizes.tolist()):
+            row, column = int(rows[k]), int(columns[k])
+            lane = one_lane(lanes, row, column)
+            _check_span(batch, number, int(places[k]), count, lane)
+            if is_global:
+                values = tiles.global_bytes(batch, number, int(origins[k]), count, "load", lane)
+                _count(batch, number, "load", -(-count // 32), count)
+            else:
+                _check_span(batch, number, int(origins[k]), count, lane)
+                values = batch.shared.data[origins[k] : origins[k] + count]
+            starts = places[k] + np.arange(0, count, PIECE)
+            _fly(batch, number, row, column, starts, values.reshape(-1, PIECE).copy(), int(barriers[k]), lane)
+
+    return step_load
+
+
+def _store(binder: Binder, instruction: Instruction, number: int) -> Step:
+    """``cp.async.bulk.global.shared::cta``."""
+    target, origin, size = instruction.operands[:3]
+    to = Address(binder, target, "global", number)
+    source = Address(binder, origin, "shared", number)
+    nbytes = binder.source(size, UNSIGNED[4])
+
+    def step_store(views: Views, lanes: Lanes, batch: Batch) -> None:
+        sizes = flat_source(views, nbytes, lanes)
+        places = source.places(views, lanes, batch, PIECE, PIECE, "a bulk copy")
+        targets = to.of(views, lanes, batch, "global")
+        rows, columns = lane_positions(lanes)
+        for k, count in enumerate(sizes.tolist()):
+            row, column, where = int(rows[k]), int(columns[k]), int(places[k])
+            lane = one_lane(lanes, row, column)
+            _check_span(batch, number, where, count, lane)
+            there = tiles.global_bytes(batch, number, int(targets[k]), count, "store", lane)
+            flight = _reading(batch, number, row, column, where + np.arange(0, count, PIECE))
+            batch.bulk.add((row, column), flight, _copying(there, batch.shared.data[where : where + count]))
+            _count(batch, number, "store", -(-count // 32), count)
+
+    return step_store
+
+
+def _copying(target: Array, source: Array) -> Callable[[], None]:
+    def copy() -> None:
+        target[...] = source
+
+    return copy
+
+
+def _check_span(batch: Batch, number: int, where: int, nbytes: int, lane: Lanes) -> None:
+    local = where % batch.shared.pitch
+    if nbytes % PIECE or nbytes <= 0:
+        what = f"misaligned: a bulk copy has {nbytes} bytes; it must have a multiple of {PIECE}"
+        batch.fail(number, "misaligned", what, lane)
+    if local + nbytes > batch.shared.size:
+        what = f"out of bounds: a bulk copy of {nbytes} bytes at byte {local} of shared memory, which has "
+        batch.fail(number, "out of bounds", f"{what}{batch.shared.size}", lane)
+
+
+def _fly(
+    batch: Batch, number: int, row: int, column: int, starts: Array, values: Array, barrier: int, lane: Lanes
+) -> None:
+    """Issue a copy into shared memory that completes its bytes on a barrier."""
+    rows, columns = np.full(starts.size, row), np.full(starts.size, column)
+    flight = batch.in_flight.write(number, rows, columns, starts, values)
+    batch.mbarriers.attach(number, barrier, flight, values.size, lane)
+
+
+def _reading(batch: Batch, number: int, row: int, column: int, starts: Array) -> Any:
+    """Issue a read of shared memory; complain of what was never written there."""
+    shared = batch.shared
+    if shared.written is not None:
+        is_written = shared.written[starts[:, None] + np.arange(PIECE)].all(axis=1)
+        if not is_written.all():
+            byte = int(starts[~is_written][0]) % shared.pitch
+            what = f"read of unwritten shared memory, byte {byte} of shared memory"
+            batch.complain(number, "unwritten shared memory", what, row, column, 1, False)
+    rows, columns = np.full(starts.size, row), np.full(starts.size, column)
+    return batch.in_flight.read(number, rows, columns, starts, PIECE)
+
+
+# -- tiles of a tensor map
+class _Tile:
+    """``[tensor map, {coordinates}]``, innermost first."""
+
+    def __init__(self, binder: Binder, operand: Any, number: int) -> None:
+        assert isinstance(operand, Memory)
+        self.map = Address(binder, Memory(operand.base, operand.offset), "generic", number)
+        assert isinstance(operand.extra[0], Vector)
+        self.coordinates = [binder.source(each, SIGNED[4]) for each in operand.extra[0].elements]
+        self.number = number
+
+    def of(self, views: Views, lanes: Lanes, batch: Batch) -> list[tiles.Tile]:
+        """Return the tile of each active lane."""
+        addresses = self.map.of(views, lanes, batch, "global")
+        coordinates = [flat_source(views, each, lanes) for each in self.coordinates]
+        rows, columns = lane_positions(lanes)
+        found = []
+        for k, address in enumerate(addresses.tolist()):
+            lane = one_lane(lanes, int(rows[k]), int(columns[k]))
+            raw = tiles.global_bytes(batch, self.number, address, NBYTES, "load", lane)
+            where = tuple(int(each[k]) for each in coordinates)
+            found.append(tiles.tile_of(batch, self.number, raw.tobytes(), where, lane))
+        return found
+
+
+def _tile_load(binder: Binder, instruction: Instruction, number: int) -> Step:
+    """``cp.async.bulk.tensor`` into shared memory."""
+    target, origin, barrier = instruction.operands[:3]
+    to = Address(binder, target, "shared", number)
+    at = Address(binder, barrier, "shared", number)
+    source = _Tile(binder, origin, number)
+
+    def step_tile_load(views: Views, lanes: Lanes, batch: Batch) -> None:
+        places = to.places(views, lanes, batch, PIECE, tiles.ALIGNMENT, "a tile")
+        barriers = at.places(views, lanes, batch, SIZE, SIZE, "an mbarrier")
+        rows, columns = lane_positions(lanes)
+        for k, tile in enumerate(source.of(views, lanes, batch)):
+            row, column = int(rows[k]), int(columns[k])
+            lane = one_lane(lanes, row, column)
+            _check_span(batch, number, int(places[k]), tile.tiling.nbytes, lane)
+            starts = tile.starts(int(places[k]), batch.shared.pitch)
+            values = tile.load().reshape(-1).view(np.uint8).reshape(-1, PIECE)
+            _fly(batch, number, row, column, starts, values, int(barriers[k]), lane)
+            _count(batch, number, "load", tile.sectors(), tile.nbytes)
+
+    return step_tile_load
+
+
+def _tile_store(binder: Binder, instruction: Instruction, number: int) -> Step:
+    """``cp.async.bulk.tensor`` into global memory."""
+    target, origin = instruction.operands[:2]
+    source = Address(binder, origin, "shared", number)
+    to = _Tile(binder, target, number)
+
+    def step_tile_store(views: Views, lanes: Lanes, batch: Batch) -> None:
+        places = source.places(views, lanes, batch, PIECE, tiles.ALIGNMENT, "a tile")
+        rows, columns = lane_positions(lanes)
+        for k, tile in enumerate(to.of(views, lanes, batch)):
+            row, column = int(rows[k]), int(columns[k])
+            lane = one_lane(lanes, row, column)
+            _check_span(batch, number, int(places[k]), tile.tiling.nbytes, lane)
+            tile.check_writable(batch, number, lane)
+            starts = tile.starts(int(places[k]), batch.shared.pitch)
+            flight = _reading(batch, number, row, column, starts)
+            batch.bulk.add((row, column), flight, tile.storing(batch.shared.data, starts))
+            _count(batch, number, "store", tile.sectors(), tile.nbytes)
+
+    return step_tile_store
