@@ -210,7 +210,7 @@ class _Decisions:
     def _plain(self, access: PTXAccess) -> None:
         copies = self.copies[access.index]
         widths = {copy.width for copy in copies}
-        peers = self.peers[access.line, access.kind, access.space]
+        peers = self.peers[access.line, access.kind, access.space] * access.issued
         if not copies:
             self.orphans.append(access)
         elif len(copies) % peers:  # several accesses on one line of inline assembly: whose copies are these?

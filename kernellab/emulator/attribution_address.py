@@ -5,7 +5,8 @@ So neighbours are recognised whatever registers the compiler chose.
 
 from __future__ import annotations
 
-from kernellab.emulator.attribution_ptx import Blocks, PTXAccess, registers, shape
+from kernellab.emulator.attribution_ptx import Blocks, PTXAccess, registers, shape, writes_first
+from kernellab.emulator.fragment_requests import fragment_access
 from kernellab.emulator.ptx import (
     Function,
     Group,
@@ -53,7 +54,7 @@ class Addresses:
         self._memo: dict[int, _Form] = {}
         self._definitions: dict[str, list[int]] = {}
         for instruction in function.body:
-            if instruction.operands and not instruction.opcode.startswith(("st.", "red.", "bra")):
+            if instruction.operands and writes_first(instruction):
                 for name in registers(instruction.operands[0]):
                     self._definitions.setdefault(name, []).append(instruction.index)
 
@@ -134,7 +135,9 @@ def accesses(function: Function, blocks: Blocks) -> tuple[PTXAccess, ...]:
         base, offset = addresses.of(operand, instruction.index)
         is_volatile = ".volatile" in instruction.opcode or is_what[0] in ("atomic", "copy")
         block = blocks.of[instruction.index]
+        fragment = fragment_access(instruction.opcode)
+        issued = fragment.issued if fragment else 1
         found.append(
-            PTXAccess(instruction.index, instruction.line, *is_what, block, base, offset, is_volatile)
+            PTXAccess(instruction.index, instruction.line, *is_what, block, base, offset, is_volatile, issued)
         )
     return tuple(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from kernellab.emulator.fragment_requests import fragment_access
 from kernellab.emulator.ptx import (
     TYPE_BYTES,
     Function,
@@ -54,6 +55,8 @@ class PTXAccess:
         The constant, in bytes.
     is_volatile : bool
         It may not be removed.
+    issued : int
+        Accesses of this width that it is, each time it runs.
     """
 
     index: int
@@ -66,6 +69,7 @@ class PTXAccess:
     base: tuple[tuple[int, int], ...]
     offset: int
     is_volatile: bool
+    issued: int = 1
 
     @property
     def width(self) -> int:
@@ -83,6 +87,10 @@ def shape(instruction: Instruction) -> tuple[str, str, int, int] | None:
     words = instruction.opcode.split(".")
     if words[0] == "cp":
         return _copy_shape(instruction, words)
+    if fragment := fragment_access(instruction.opcode):
+        operation = "store" if fragment.is_store else "load"
+        kind = f"{operation} matrix" if fragment.matrices else operation
+        return kind, fragment.space, fragment.width, 1
     kind = _KINDS.get(words[0])
     space = next((w.split("::")[0] for w in words[1:] if w.split("::")[0] in _SPACES), "generic")
     if kind is None or space in ("param", "const"):
@@ -125,11 +133,17 @@ def registers(operand: Operand) -> Iterator[str]:
 
 def sources(instruction: Instruction) -> frozenset[str]:
     """Name the registers that an instruction reads."""
-    has_result = not instruction.opcode.startswith(("st", "red", "bra", "bar", "call"))
+    has_result = writes_first(instruction)
     names = {name for each in instruction.operands[1 if has_result else 0 :] for name in registers(each)}
     if instruction.guard:
         names.add(instruction.guard.register)
     return frozenset(names)
+
+
+def writes_first(instruction: Instruction) -> bool:
+    """Say whether the first operand is a result."""
+    is_address = bool(instruction.operands) and isinstance(instruction.operands[0], Memory)
+    return not is_address and not instruction.opcode.startswith(("bra", "bar", "call"))
 
 
 def read_registers(function: Function) -> frozenset[str]:

@@ -13,7 +13,10 @@ EXIT = -1
 
 _BRANCHES = ("bra", "brx")
 _LEAVES = ("ret", "exit", "trap")
-_PAUSES = ("call", "bar", "barrier", "shfl", "vote", "match", "redux", "elect")
+_PAUSES = (
+    "call", "bar", "barrier", "shfl", "vote", "match", "redux", "elect",
+    "mma", "wmma", "ldmatrix", "stmatrix", "movmatrix",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,8 @@ from kernellab.emulator.attribution import Attribution
 from kernellab.emulator.code import Code
 from kernellab.emulator.counts import Counts
 from kernellab.emulator.flow import EXIT, Block
+from kernellab.emulator.fragment_requests import fragment_access
+from kernellab.emulator.tensor_operations import product_shape
 
 _PADDING = ("NOP",)
 
@@ -97,8 +99,9 @@ def project(
         lanes += counts.block_lanes[place]
         on += counts.block_lanes[place]
     gone = _gone(code, attribution, counts)
+    parts = _parts(code)
     for number, instructions in by_block.items():
-        copies = _copies(instructions)
+        copies = _copies(instructions, parts)
         own, issuing = code.first_block + number, code.first_block + issued_with[number]
         block_warps, block_lanes = counts.block_warps[issuing], counts.block_lanes[issuing]
         own_lanes = counts.block_lanes[own] if own != issuing else block_lanes
@@ -186,16 +189,30 @@ def _issuing_blocks(code: Code, attribution: Attribution) -> list[int]:
     return issued
 
 
-def _copies(instructions: Sequence[SassInstruction]) -> int:
+def _parts(code: Code) -> dict[int, int]:
+    """Return the lines of matrix operations of which one execution is several equal instructions."""
+    found = {}
+    for instruction in code.function.body:
+        if access := fragment_access(instruction.opcode):
+            found[instruction.line] = access.issued
+        elif product := product_shape(instruction.opcode):
+            found[instruction.line] = product.instructions
+    return found
+
+
+_TELLING = ("LDG", "STG", "LDS", "STS", "FFMA", "DFMA", "ATOM", "RED", "SHFL", "MUFU", "HMMA", "IMMA", "DMMA")
+
+
+def _copies(instructions: Sequence[SassInstruction], parts: Mapping[int, int]) -> int:
     """Estimate how many copies of a block there are: how often its lines have their commonest instruction."""
-    by_line: dict[int | None, Counter[str]] = {}
+    by_line: dict[int, Counter[str]] = {}
     for instruction in instructions:
-        by_line.setdefault(instruction.ptx_line, Counter())[instruction.opcode] += 1
-    memory = [
-        times
-        for counter in by_line.values()
+        by_line.setdefault(instruction.ptx_line or 0, Counter())[instruction.opcode] += 1
+    telling = [
+        max(times // parts.get(line, 1), 1)
+        for line, counter in by_line.items()
         for opcode, times in counter.items()
-        if opcode.startswith(("LDG", "STG", "LDS", "STS", "FFMA", "DFMA", "ATOM", "RED", "SHFL", "MUFU"))
+        if opcode.startswith(_TELLING)
     ]
-    most: Any = Counter(memory or [counter.most_common(1)[0][1] for counter in by_line.values()])
+    most: Any = Counter(telling or [counter.most_common(1)[0][1] for counter in by_line.values()])
     return int(np.max([times for times, n in most.items() if n == max(most.values())]))

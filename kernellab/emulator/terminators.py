@@ -13,7 +13,9 @@ from kernellab.emulator.branches import Branch, Guarded, IndexedBranch, Leave, R
 from kernellab.emulator.calls import Call
 from kernellab.emulator.code import Binder
 from kernellab.emulator.flow import Block, family
+from kernellab.emulator.matrix_access import FragmentMove, MatrixAccess
 from kernellab.emulator.ptx import Instruction
+from kernellab.emulator.tensor_operations import MoveMatrix, Product
 from kernellab.emulator.warp_operations import WarpBarrier, bind_warp_operation
 from kernellab.errors import UnsupportedPTXError
 
@@ -48,6 +50,15 @@ def _unguarded(binder: Binder, instruction: Instruction, name: str, number: int,
             return Call(binder, instruction, number, launch)
         case "bar" | "barrier":
             return _barrier(binder, instruction, number)
+        case "mma":
+            return Product(binder, instruction, number)
+        case "wmma":
+            is_product = instruction.opcode.startswith("wmma.mma.")
+            return (Product if is_product else FragmentMove)(binder, instruction, number)
+        case "ldmatrix" | "stmatrix":
+            return MatrixAccess(binder, instruction, number)
+        case "movmatrix":
+            return MoveMatrix(binder, instruction, number)
     return bind_warp_operation(binder, instruction, number)
 
 

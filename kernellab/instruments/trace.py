@@ -25,6 +25,7 @@ UNITS = {
     "wavefronts": "wavefronts",
     "conflicts": "conflicts",
     "bytes": "bytes",
+    "flops": "flops",
 }
 
 
