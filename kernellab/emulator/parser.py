@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from kernellab.emulator.parser_body import Body
 from kernellab.emulator.syntax import TYPE_BYTES, Function, Immediate, Module, Symbol, Variable
 from kernellab.emulator.tokens import is_number, number, tokens_of
 from kernellab.errors import UnsupportedPTXError
+
+_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"', re.MULTILINE)
+_TOOLKIT = re.compile(r"[\\/](?:nvidia[\\/]\w+|cuda-?[\d.]*(?:[\\/]targets[\\/][^\\/]+)?)[\\/]include[\\/]")
 
 
 class Parser:
@@ -21,6 +25,16 @@ class Parser:
         self.files: dict[int, str] = {}
         self.version = self.target = ""
         self.location = (0, 0)
+        self.callers: dict[tuple[int, int], tuple[int, int]] = {}
+        self.toolkit = {int(index) for index, path in _FILE.findall(text) if _TOOLKIT.search(path)}
+
+    def in_user_code(self, place: tuple[int, int]) -> tuple[int, int]:
+        """Follow a place in a header of the CUDA toolkit to the line that called it, where that is known."""
+        for _ in range(len(self.callers)):
+            if place[0] not in self.toolkit or place not in self.callers:
+                break
+            place = self.callers[place]
+        return place
 
     # -- token helpers
     @property

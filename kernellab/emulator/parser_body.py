@@ -95,19 +95,21 @@ class Body:
         """Parse ``.loc``: where the following instructions come from."""
         parser = self.parser
         parser.take()
-        file, line = number(parser.take()).value, number(parser.take()).value
-        parser.take()
+        place = self.place()
         while parser.accept(","):  # , function_name label+off, inlined_at file line column
-            word = parser.take()
-            if word == "function_name":
+            if parser.take() == "function_name":
                 parser.take()
                 if parser.accept("+"):
                     parser.take()
             else:
-                for _ in range(3):
-                    parser.take()
-        if line:
-            parser.location = (file, line)
+                parser.callers[place] = self.place()
+        if place[1]:
+            parser.location = parser.in_user_code(place)
+
+    def place(self) -> tuple[int, int]:
+        """Parse file, line and column."""
+        file, line, _ = (number(self.parser.take()).value for _ in range(3))
+        return file, line
 
     def unique(self, name: str) -> str:
         """Return a name that no register or variable of the function has yet."""

@@ -30,7 +30,8 @@ _DIRECT: dict[str, Any] = {"f16": np.float16, "f32": np.float32, "f64": np.float
 def decode(bits: Array, kind: str) -> Array:
     """Return the values of elements of a PTX type as float64, which holds all of them exactly."""
     if kind in _EIGHT_BITS:
-        return _EIGHT_BITS[kind][bits]
+        values: Array = _EIGHT_BITS[kind][bits]
+        return values
     if kind == "bf16":
         bits, kind = bits.astype(np.uint32) << np.uint32(16), "f32"
     elif kind == "tf32":

@@ -111,6 +111,24 @@ def test_locations_of_inlined_code():
 
 
 @pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("/x/site-packages/nvidia/cu13/include/crt/mma.hpp", (1, 9)),
+        ("/usr/local/cuda-13.0/targets/x86_64-linux/include/crt/mma.hpp", (1, 9)),
+        (r"C:\\cuda\\include\\cuda_fp16.hpp", (1, 9)),
+        ("/home/me/cuda/project/include/mine.cuh", (3, 5)),
+    ],
+)
+def test_code_inlined_from_a_header_of_the_toolkit_counts_where_it_is_called(path, place):
+    inner = (
+        ".loc 2 7 3, function_name a, inlined_at 1 9 2\n.loc 3 5 1, function_name b, inlined_at 2 7 3\n ret;"
+    )
+    files = f'.file 1 "source.cu"\n.file 2 "{path}"\n.file 3 "{path}"\n'
+    body = parse(HEAD + f".entry f() {{ {inner} }}\n{files}").functions["f"].body
+    assert (body[0].file, body[0].source_line) == place
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         (HEAD + ".entry f() { mov.b32 %r1, 2; ret; }", r"PTX line 4: the register '%r1' is not declared"),
