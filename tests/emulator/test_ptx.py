@@ -115,7 +115,7 @@ def test_locations_of_inlined_code():
     [
         ("/x/site-packages/nvidia/cu13/include/crt/mma.hpp", (1, 9)),
         ("/usr/local/cuda-13.0/targets/x86_64-linux/include/crt/mma.hpp", (1, 9)),
-        (r"C:\\cuda\\include\\cuda_fp16.hpp", (1, 9)),
+        (r"C:\cuda\include\cuda_fp16.hpp", (1, 9)),
         ("/home/me/cuda/project/include/mine.cuh", (3, 5)),
     ],
 )
