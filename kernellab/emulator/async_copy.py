@@ -48,7 +48,7 @@ class AsyncCopies:
 
     def issue(self, flight: Flight) -> None:
         """Add copies to the open group of the threads that asked for them."""
-        self._touch_shared(flight)
+        self._touch_shared(flight, np.ones(flight.starts.size, np.bool_))
         self.pending.append((flight, np.full(flight.starts.size, _OPEN, np.int32)))
 
     def commit(self, lanes: Lanes) -> None:
@@ -67,17 +67,20 @@ class AsyncCopies:
         pending, self.pending = self.pending, []
         for flight, groups in pending:
             chosen = groups <= done[flight.rows, flight.columns]
-            if self.batch.races is not None and chosen.any():
-                self._touch_shared(flight.part(chosen))
+            if not chosen.any():
+                self.pending.append((flight, groups))
+                continue
+            self._touch_shared(flight, chosen)
             rest = self.batch.in_flight.finish(flight, chosen)
             if rest is not None:
                 self.pending.append((rest, groups[~chosen]))
 
-    def _touch_shared(self, flight: Flight) -> None:
-        """Show a copy's store to the race detector."""
+    def _touch_shared(self, flight: Flight, chosen: npt.NDArray[np.bool_]) -> None:
+        """Show the stores of some pieces of a flight to the race detector."""
         batch = self.batch
         if batch.races is None:
             return
+        flight = flight.part(chosen)
         batch.current_number = flight.number
         mask = np.zeros((batch.height, WARP), np.bool_)
         mask[flight.rows, flight.columns] = True
