@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         softmax,
         softmax_dropout,
     )
+    from kernellab.api_take import take
     from kernellab.benchmark import Benchmark, benchmark
     from kernellab.comparison import Comparison, compare
     from kernellab.devices import device
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
         UnavailableError,
         UnsupportedPTXError,
     )
-    from kernellab.functions import copy, relu, take, transpose
+    from kernellab.functions import copy, relu, transpose
     from kernellab.instruments.reading import Reading
     from kernellab.kernel import Kernel
     from kernellab.measurement import measure
@@ -82,7 +83,7 @@ _HOMES = {
     "softmax": "api_rows",
     "softmax_dropout": "api_rows",
     "sum": "api_reduce",
-    "take": "functions",
+    "take": "api_take",
     "trace": "trace",
     "transpose": "functions",
 }

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import math
 import tracemalloc
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -195,18 +197,64 @@ def test_take_from_nothing():
 
 
 # -- dtypes
-@pytest.mark.parametrize("function", [copy, relu, transpose, lambda x: take(x, [0])])
 @pytest.mark.parametrize("dtype", ["float64", "int64", "int32", "float16", "complex64", ">f4", "bool"])
-def test_other_dtypes_are_refused_not_cast(function, dtype):
+def test_what_computes_refuses_other_dtypes_and_does_not_cast(dtype):
     x = np.ones((2, 2), dtype)
     remedy = "pass an array" if x.dtype.kind == "c" else "convert it with"
-    with pytest.raises(kl.ArgumentError, match=rf"^\w+: x has dtype {x.dtype}, it must be float32; {remedy}"):
-        function(x)
+    with pytest.raises(
+        kl.ArgumentError, match=rf"^relu: x has dtype {x.dtype}, it must be float32; {remedy}"
+    ):
+        relu(x)
+
+
+def same_bits(actual, expected):
+    assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+    assert actual.tobytes() == np.ascontiguousarray(expected).tobytes()
+
+
+DTYPES = ["?", "u1", "i2", "f2", ml_dtypes.bfloat16, "f4", ">i4", "u4", "f8", "i8", "c8", "M8[s]", "i2,i2"]
+each_dtype = pytest.mark.parametrize("dtype", [*DTYPES, "c16", "S16"], ids=str)
+
+
+def any_bits(shape, dtype):
+    count = math.prod(shape) * np.dtype(dtype).itemsize
+    return np.frombuffer(np.random.default_rng(1).bytes(count), np.dtype(dtype)).reshape(shape)
+
+
+@each_dtype
+@each_language
+def test_what_moves_keeps_the_bits_of_any_dtype(dtype, language):
+    x = any_bits((9, 70), dtype)[::-1, 1::2]
+    same_bits(copy(x, language=language), x)
+    same_bits(take(x, [3, -1], language=language), np.take(x, [3, -1]))
+    same_bits(take(x, [8, -9, 8], 0, language=language), x[[8, 0, 8]])
+    same_bits(take(x, [3, -1], 1, language=language), x[:, [3, -1]])
+    if x.dtype.itemsize <= 8:
+        same_bits(transpose(x, language=language), x.T)
+        out = np.zeros((35, 18), x.dtype)[:, ::2]
+        assert transpose(x, out=out, language=language) is out
+        same_bits(out, x.T)
+
+
+@pytest.mark.parametrize("function", [copy, transpose, lambda x: take(x, [0])])
+@pytest.mark.parametrize("dtype", ["O", "U3", "S3", "u1,u2"])
+def test_what_is_no_plain_value_of_a_power_of_two_bytes_is_refused(function, dtype):
+    with pytest.raises(
+        kl.ArgumentError, match=r"^\w+: x has dtype .*, its elements must .* bytes; .*[nN]um[pP]y"
+    ):
+        function(np.zeros((2, 2), dtype))
+
+
+def test_transpose_refuses_elements_of_16_bytes():
+    with pytest.raises(
+        kl.ArgumentError, match=r"^transpose: x has dtype complex128, .*; take numpy.transpose$"
+    ):
+        transpose(np.zeros((2, 2), complex))
 
 
 def test_a_list_has_numpys_dtype():
-    with pytest.raises(kl.ArgumentError, match="transpose: x has dtype float64, it must be float32"):
-        transpose([[1.0, 2.0]])
+    same(transpose([[1.0, 2.0]]), np.array([[1.0], [2.0]]))
+    same(copy([1, 2]), np.array([1, 2]))
 
 
 # -- out
@@ -279,9 +327,9 @@ FOLDED = np.lib.stride_tricks.as_strided(np.zeros(6, np.float32), (3, 2), (4, 4)
 def test_out_refused(out, error, message):
     with pytest.raises(error, match=f"^transpose: {message}"):
         transpose(floats(2, 3), out=out)
-    expected = "transpose/padded: y: " + message
+    expected = "transpose/vectorised: y: " + message
     with pytest.raises(error, match=f"^{expected}"):
-        apply("transpose/padded", floats(2, 3), out=out if isinstance(out, np.ndarray) else {"y": out})
+        apply("transpose/vectorised", floats(2, 3), out=out if isinstance(out, np.ndarray) else {"y": out})
 
 
 HUGE = np.broadcast_to(np.float32(1), (2**31 + 5,))
