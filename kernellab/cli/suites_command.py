@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -56,7 +57,8 @@ def make_bench() -> Bench:
         if sys.stderr.isatty():
             print(f"\r\x1b[K{what}", end="", file=sys.stderr, flush=True)
 
-    return Bench(gpu, gpu.stopwatch(), progress=progress)  # type: ignore[arg-type, attr-defined]
+    processes = os.cpu_count() or 1
+    return Bench(gpu, gpu.stopwatch(), progress=progress, processes=processes)  # type: ignore[arg-type, attr-defined]
 
 
 def summary(results: Results, seconds: float) -> str:

@@ -47,6 +47,8 @@ class Bench:
         Seconds of host time after which a suite leaves out what is still to come, and says so.
     progress : callable
         ``progress(what)``.
+    processes : int
+        That compile ahead of what is to be timed; 0 for none.
     """
 
     device: GpuDevice
@@ -55,6 +57,7 @@ class Bench:
     rule: Rule = RULE
     budget: float = 90.0
     progress: Callable[[str], object] = lambda what: None
+    processes: int = 0
     _inputs: dict[tuple[str, str], Any] = field(default_factory=dict)
 
     def inputs(self, problem: Problem, case: Case) -> Any:
@@ -99,13 +102,13 @@ class Bench:
         self._inputs.clear()
         self.device.memory.free_pools()
 
-    def within_budget(self, items: Sequence[Item], notes: list[str]) -> Iterator[Item]:
-        """Yield items until the budget is spent; then note how many were left out."""
-        started = time.monotonic()
+    def within_budget(self, items: Sequence[Item], notes: list[str], share: float = 1.0) -> Iterator[Item]:
+        """Yield items until so many times the budget is spent; then note how many were left out."""
+        started, budget = time.monotonic(), share * self.budget
         for i, item in enumerate(items):
-            if time.monotonic() - started > self.budget:
+            if time.monotonic() - started > budget:
                 notes.append(
-                    f"left out: the last {len(items) - i} of {len(items)}, the {self.budget:g} s were over"
+                    f"left out: the last {len(items) - i} of {len(items)}, the {budget:g} s were over"
                 )
                 return
             yield item

@@ -12,6 +12,7 @@ from kernellab.kernel import Kernel
 from kernellab.problem import Case
 from kernellab.results import Results, Shown
 from kernellab.suites.bench import TIMED, Bench, languages_of, plan_fields, right_kernels, timed_row
+from kernellab.suites.peer_works import tensor, torch_on_stream
 from kernellab.verify import Verdict, compare
 from kernellab.workload import CallWorkload, Workload
 
@@ -48,13 +49,9 @@ def memcpy(cupy: Any, inputs: Mapping[str, Any], out: Any) -> Callable[[], objec
 
 
 def _torch(cupy: Any, *arrays: Any) -> Any:
-    """Import PyTorch, put it on CuPy's stream, and return it with views of arrays."""
-    import torch
-
-    pointer = cupy.cuda.get_current_stream().ptr
-    # 0 is the default stream of both; as an external one, torch takes it for a stream of its own.
-    torch.cuda.set_stream(torch.cuda.ExternalStream(pointer) if pointer else torch.cuda.default_stream())
-    return (torch, *(torch.from_dlpack(array) for array in arrays))
+    """Return PyTorch, on CuPy's stream, with views of arrays."""
+    torch = torch_on_stream(cupy)
+    return (torch, *(tensor(torch, array) for array in arrays))
 
 
 def torch_copy(cupy: Any, inputs: Mapping[str, Any], out: Any) -> Callable[[], object]:

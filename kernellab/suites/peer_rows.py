@@ -1,0 +1,149 @@
+"""Peers of the problems on rows: PyTorch's functions, what it compiles, and kernels in Triton."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from kernellab.errors import UnavailableError
+from kernellab.suites.arena import Arena
+from kernellab.suites.peer_flat import by_torch
+from kernellab.suites.peer_works import Make, Peer, Setting, tensors, torch_on_stream
+
+SOURCE = Path(__file__).parents[2] / "benchmarks" / "peers" / "triton_rows.py"
+WARPS = (4, 8, 16, 32)
+MOST_VALUES = 64
+"""Values of a row that a thread may hold: with more, Triton's compiler takes minutes and spills."""
+COMPILED = 8192
+"""The one row length for which torch.compile is asked, as it takes seconds for each."""
+
+
+@functools.cache
+def triton_rows() -> Any:
+    """Return the module with kernels in Triton.
+
+    Raises
+    ------
+    ImportError
+        Without Triton.
+    UnavailableError
+        Outside a checkout.
+    """
+    if not SOURCE.is_file():
+        raise UnavailableError(f"{SOURCE} is in a checkout of kernellab only; run there")
+    spec = importlib.util.spec_from_file_location("kernellab_triton_rows", SOURCE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def warps_for(columns: int) -> tuple[int, ...]:
+    """Return which numbers of warps a row's length is swept over.
+
+    Examples
+    --------
+    >>> warps_for(64), warps_for(1024), warps_for(32768), warps_for(131072)
+    ((4,), (4, 8, 16, 32), (16, 32), (32,))
+    """
+    held = max(1 << (columns - 1).bit_length(), 32 * WARPS[0])
+    return tuple(each for each in WARPS if 32 * each <= held <= 32 * each * MOST_VALUES) or WARPS[-1:]
+
+
+def triton(problem: str, warps: int) -> Make:
+    """Return what makes a launch of a kernel in Triton, with so many warps a row."""
+
+    def make(setting: Setting) -> Callable[[], Any]:
+        _, given, y = tensors(setting)
+        rows, columns = setting.sizes["rows"], setting.sizes["columns"]
+        eps = float(setting.parameters.get("eps", 0.0))
+        kernel, values, constants = triton_rows().arguments(problem, given, y, columns, eps)
+
+        def call() -> None:
+            kernel[(rows,)](*values, num_warps=warps, **constants)
+
+        return call
+
+    return make
+
+
+def warm_triton(xp: Any, problem: str, element: str, lengths: Iterable[int], eps: float) -> None:
+    """Compile a problem's kernels in Triton for these row lengths, side by side; what fails, fails later."""
+    with suppress(Exception):
+        torch, rows = torch_on_stream(xp), triton_rows()
+        names = ("x", "residual", "weight", "bias")
+        dtype = getattr(torch, element)
+
+        def warm(job: tuple[int, int]) -> None:
+            columns, warps = job
+            given = dict.fromkeys(names, dtype)
+            kernel, values, constants = rows.arguments(problem, given, dtype, columns, eps)
+            with suppress(Exception):
+                kernel.warmup(*values, num_warps=warps, grid=(1,), **constants)
+
+        if problem in rows.KERNELS:
+            jobs = [(columns, warps) for columns in lengths for warps in warps_for(columns)]
+            with ThreadPoolExecutor() as pool:
+                list(pool.map(warm, jobs))
+
+
+def _norm(torch: Any, a: Mapping[str, Any], x: Any, setting: Setting) -> Any:
+    shape, eps = (setting.sizes["columns"],), float(setting.parameters["eps"])
+    return torch.nn.functional.layer_norm(x, shape, a["weight"], a["bias"], eps)
+
+
+def _rms(torch: Any, a: Mapping[str, Any], y: Any, setting: Setting) -> Any:
+    shape, eps = (setting.sizes["columns"],), float(setting.parameters["eps"])
+    return torch.nn.functional.rms_norm(a["x"], shape, a["weight"], eps)
+
+
+def _gelu(torch: Any, x: Any) -> Any:
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+def compiled(setting: Setting) -> Callable[[], Any]:
+    """Layernorm and GeLU as torch.compile fuses them."""
+    torch, given, _ = tensors(setting)
+    fused = torch.compile(lambda x: _gelu(torch, _norm(torch, given, x, setting)), dynamic=False)
+    return lambda: fused(given["x"])
+
+
+def _dropout(torch: Any, a: Mapping[str, Any], y: Any, setting: Setting) -> Any:
+    kept = torch.softmax(a["x"], -1)
+    return torch.nn.functional.dropout(kept, float(setting.parameters["p"]))
+
+
+TORCH: Mapping[str, tuple[Peer, ...]] = {
+    "softmax": (Peer("torch.softmax", by_torch(lambda t, a, y, s: t.softmax(a["x"], -1))),),
+    "layernorm": (Peer("F.layer_norm", by_torch(lambda t, a, y, s: _norm(t, a, a["x"], s))),),
+    "rmsnorm": (Peer("F.rms_norm", by_torch(_rms)),),
+    "residual_layernorm": (
+        Peer("x + r, F.layer_norm", by_torch(lambda t, a, y, s: _norm(t, a, a["x"] + a["residual"], s))),
+    ),
+    "layernorm_gelu": (
+        Peer("F.layer_norm, F.gelu", by_torch(lambda t, a, y, s: _gelu(t, _norm(t, a, a["x"], s)))),
+        Peer("torch.compile", compiled, is_for=lambda arena: arena.sizes["columns"] == COMPILED),
+    ),
+    "bias_gelu": (Peer("x + b, F.gelu", by_torch(lambda t, a, y, s: _gelu(t, a["x"] + a["bias"]))),),
+    "softmax_dropout": (Peer("softmax, F.dropout", by_torch(_dropout), is_random=True),),
+}
+IN_TRITON = ("softmax", "layernorm", "layernorm_gelu", "rmsnorm", "residual_layernorm")
+
+
+def peers_of(arena: Arena) -> tuple[Peer, ...]:
+    """Return who takes part in an arena of rows."""
+    problem = arena.problem.name
+    ours = tuple(peer for peer in TORCH[problem] if peer.is_for(arena))
+    if problem not in IN_TRITON:
+        return ours
+    warps = warps_for(arena.sizes["columns"])
+    return (*ours, *(Peer(f"Triton, {each} warps", triton(problem, each), "Triton") for each in warps))
+
+
+__all__ = ["IN_TRITON", "TORCH", "peers_of", "triton", "triton_rows", "warm_triton", "warps_for"]

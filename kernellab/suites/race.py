@@ -1,0 +1,155 @@
+"""Race: rungs and peers of one problem at one size, verified and timed side by side; a row of results each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from kernellab.errors import CompileError, LabError
+from kernellab.instruments.clock import Rule
+from kernellab.kernel import Kernel, Language
+from kernellab.suites.arena import RULE, Arena, Own, time_side_by_side, too_fast
+from kernellab.suites.bench import plan_fields, timed_row
+from kernellab.suites.peer_works import Peer, peer_work
+from kernellab.workload import CallWorkload
+
+HEATS = Rule(minimum=5, maximum=5, queue=5)
+"""How long the members of a family are timed against each other."""
+Rows = list[dict[str, Any]]
+
+
+def race(
+    arena: Arena,
+    rungs: Iterable[tuple[Kernel, Language]],
+    peers: Iterable[Peer] = (),
+    more: Callable[[Own], Iterable[CallWorkload]] = lambda own: (),
+    rule: Rule = RULE,
+) -> Rows:
+    """Time rungs, peers and a copy of as many bytes.
+
+    Parameters
+    ----------
+    arena : Arena
+        Its notes say what was left out.
+    rungs : iterable of (Kernel, str)
+        Ours, and in which language.
+    peers : iterable of Peer
+    more : callable
+        ``more(own)``: further works that are made of one of ours.
+    rule : Rule
+
+    Returns
+    -------
+    list of dict
+        A row for each that was right.
+    """
+    owns = [own for kernel, language in rungs if (own := _own(arena, kernel, language)) is not None]
+    if not owns:
+        return []
+    about: dict[str, dict[str, Any]] = {}
+    works: list[CallWorkload] = []
+    for own in owns:
+        fields = plan_fields(own.plan, own.language)
+        for work in (own.work, *more(own)):
+            works.append(work)
+            about[work.name] = fields | ({} if work is own.work else {"part": True})
+    works += _rivals(arena, owns[0], peers)
+    copy: Any = arena.bench.copy(owns[0].work.nbytes)
+    timings = time_side_by_side(arena.bench, [*works, copy], arena.notes, rule)
+    beside = timings.get(copy.name)
+    if beside is None:
+        return []
+    shared = {
+        "problem": arena.problem.name, "element": arena.element, "sizes": dict(arena.sizes),
+        "contents": arena.contents,
+    }  # fmt: skip
+    nobody = {"kernel": "", "language": ""}
+    return [
+        timed_row(work, timings[work.name], beside) | about.get(work.name, nobody) | shared
+        for work in works
+        if work.name in timings and not too_fast(arena.bench, work, timings[work.name], beside, arena.notes)
+    ]
+
+
+def _own(arena: Arena, kernel: Kernel, language: Language) -> Own | None:
+    try:
+        return arena.own(kernel, language)
+    except CompileError as error:
+        arena.notes.append(f"{kernel.id} {language} does not compile: {error}")
+    except LabError as error:
+        arena.notes.append(f"left out: {error}")
+    return None
+
+
+def _rivals(arena: Arena, own: Own, peers: Iterable[Peer]) -> list[CallWorkload]:
+    """Return the peers that can be made; of each family the fastest."""
+    families: dict[str, list[CallWorkload]] = {}
+    for peer in peers:
+        try:
+            work = peer_work(arena, peer, own.plan)
+        except Exception as error:  # a peer's library may raise anything
+            words = " ".join(str(error).split())[:160]
+            arena.notes.append(f"{peer.family or peer.name} was left out: {type(error).__name__}: {words}")
+            continue
+        families.setdefault(peer.family or peer.name, []).append(work)
+    return [best for works in families.values() if (best := _fastest(arena, works)) is not None]
+
+
+def _fastest(arena: Arena, works: Sequence[CallWorkload]) -> CallWorkload | None:
+    if len(works) == 1:
+        return works[0]
+    timings = time_side_by_side(arena.bench, works, arena.notes, HEATS)
+    found = [work for work in works if work.name in timings]
+    return min(found, key=lambda work: timings[work.name].seconds, default=None)
+
+
+# -- reading rows
+def ours(rows: Iterable[Mapping[str, Any]], language: str = "cuda-c") -> Mapping[str, Any] | None:
+    """Return the row of our fastest rung in a language, if there is one."""
+    found = [r for r in rows if r["kernel"] and r["language"] == language and not r.get("part")]
+    return min(found, key=lambda row: float(row["seconds"]), default=None)
+
+
+def best_peer(rows: Iterable[Mapping[str, Any]], name: str = "") -> Mapping[str, Any] | None:
+    """Return the row of the fastest peer, or the fastest of a name, if there is one."""
+    found = [r for r in rows if not r["kernel"] and str(r["workload"]).startswith(name)]
+    return min(found, key=lambda row: float(row["seconds"]), default=None)
+
+
+def ratio(first: Mapping[str, Any] | None, second: Mapping[str, Any] | None) -> float | None:
+    """Return how many times as fast the first is as the second; None where one was not timed."""
+    if first is None or second is None:
+        return None
+    return float(second["seconds"]) / float(first["seconds"])
+
+
+def bar(text: str, value: float | None, least: float, digits: int = 3) -> dict[str, bool]:
+    """Return a bar with what was found; one that nothing was found for is missed.
+
+    Examples
+    --------
+    >>> bar("sum at least 0.99 of CUB", 0.98, 0.99), bar("sum at least 0.99 of CUB", None, 0.99)
+    ({'sum at least 0.99 of CUB (is 0.980)': False}, {'sum at least 0.99 of CUB (not measured)': False})
+    """
+    found = "not measured" if value is None else f"is {value:.{digits}f}"
+    return {f"{text} ({found})": value is not None and value >= least}
+
+
+def gathered(notes: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Return notes once each, with where they were made.
+
+    Examples
+    --------
+    >>> gathered([("sum", "CUB is not here"), ("max", "CUB is not here"), ("max", "slow")])
+    ('CUB is not here (2 times, first at sum)', 'max: slow')
+    """
+    places: dict[str, list[str]] = {}
+    for place, note in notes:
+        places.setdefault(note, []).append(place)
+    return tuple(
+        f"{found[0]}: {note}" if len(found) == 1 else f"{note} ({len(found)} times, first at {found[0]})"
+        for note, found in places.items()
+    )
+
+
+__all__ = ["Rows", "bar", "best_peer", "gathered", "ours", "race", "ratio"]

@@ -1,0 +1,244 @@
+"""Rows: softmax, norms and fusions at many row lengths and in three elements, beside peers, under one clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernellab import catalog
+from kernellab.catalog.rows import LONGEST
+from kernellab.kernel import Kernel, Language
+from kernellab.problem import ELEMENTS
+from kernellab.results import Results, Shown
+from kernellab.suites.arena import Arena, Own
+from kernellab.suites.bench import Bench
+from kernellab.suites.peer_rows import peers_of, warm_triton
+from kernellab.suites.precompile import precompile
+from kernellab.suites.race import Rows, bar, best_peer, gathered, ours, race, ratio
+from kernellab.workload import CallWorkload
+
+PROBLEMS = (
+    "softmax", "layernorm", "rmsnorm", "residual_layernorm", "layernorm_gelu", "softmax_dropout", "bias_gelu",
+)  # fmt: skip
+ELEMENTS_OF_A_MATRIX = 2**27
+USUAL = 8192
+"""The row length at which twins, chains and torch.compile are timed too."""
+LENGTHS = (USUAL, 4096, 16384, 32768, 1024, 1000, 64, 131072)
+LONG = (4096, 32768)
+"""The row lengths between which the bars of full speed hold."""
+CHAINED = "layernorm_gelu"
+CLAIM = 1.84
+"""How many times as fast as its chain the write-up's fusion was."""
+
+
+@dataclass(frozen=True)
+class Heat:
+    """One problem in one element at one row length."""
+
+    problem: str
+    element: str
+    columns: int
+
+    @property
+    def label(self) -> str:
+        """What tells it from the others."""
+        return f"{self.problem} {self.element} {self.columns}"
+
+    def rungs(self) -> list[tuple[Kernel, Language]]:
+        """Return what of ours is timed."""
+        return rungs(self.problem, self.columns, self.element)
+
+
+def heats(lengths: Sequence[int] = LENGTHS) -> tuple[Heat, ...]:
+    """Return what is timed, the usual length of everything first."""
+    return tuple(
+        Heat(problem, element, columns)
+        for group in (lengths[:1], lengths[1:])
+        for problem in PROBLEMS
+        for element in ELEMENTS
+        for columns in group
+    )
+
+
+def rungs(problem: str, columns: int, element: str = ELEMENTS[0]) -> list[tuple[Kernel, Language]]:
+    """Return the rungs that are timed at a row length: the best, others where they may be better, chains.
+
+    The twin, which takes seconds to compile, at the usual length in the first element.
+    """
+    ladder = {kernel.name: kernel for kernel in catalog.ladder(problem) if not kernel.fault}
+    best = catalog.ladder(problem)[-1]
+    found: list[tuple[Kernel, Language]] = [(best, "cuda-c")]
+    if columns > LONGEST and "split" in ladder:
+        found.append((ladder["split"], "cuda-c"))
+    if columns == USUAL:
+        found += [(best, "numba")] if best.has_twin and element == ELEMENTS[0] else []
+        found += [(ladder["unfused"], "cuda-c")] if problem == CHAINED else []
+    return found
+
+
+def stages(own: Own) -> Iterable[CallWorkload]:
+    """Return each launch of a chain as a work of its own; the chain as a whole is verified."""
+    if len(own.calls) < 2 or own.plan.kernel.name != "unfused":
+        return
+    nbytes = own.work.nbytes  # each kernel of the chain reads and writes as much as the fused one
+    for part, call in zip(own.plan.kernel.parts, own.calls, strict=True):
+        yield CallWorkload(f"{own.plan.kernel.id}: {part.stage}", call, nbytes)
+
+
+def run(
+    bench: Bench, lengths: Sequence[int] = LENGTHS, count: int = ELEMENTS_OF_A_MATRIX, share: float = 3
+) -> Results:
+    """Time every heat, matrices of about `count` elements."""
+    chosen = heats(lengths)
+    arenas = {heat: _arena(bench, heat, count) for heat in chosen}
+    ready = [
+        (arena.plan(kernel).kernel, language)
+        for heat, arena in arenas.items()
+        for kernel, language in heat.rungs()
+    ]
+    precompile(bench, ready)
+    rows: Rows = []
+    notes: list[tuple[str, str]] = []
+    late: list[str] = []
+    warm: set[tuple[str, str, bool]] = set()
+    for heat in bench.within_budget(chosen, late, share):
+        bench.progress(heat.label)
+        arena, is_first = arenas.pop(heat), heat.columns == lengths[0]
+        key = (heat.problem, heat.element, is_first)
+        if key not in warm:
+            warm.add(key)
+            eps = float(arena.plan(catalog.ladder(heat.problem)[-1]).parameters.get("eps", 0.0))
+            group = lengths[:1] if is_first else lengths[1:]
+            warm_triton(arena.xp, heat.problem, heat.element, group, eps)
+        rows += race(arena, heat.rungs(), peers_of(arena), stages)
+        notes += [(heat.label, note) for note in arena.notes]
+        del arena
+        bench.free()
+    told = (*gathered(notes), *late)
+    shown = summaries(rows, sorted(lengths))
+    used = {kernel.id: kernel for heat in chosen for kernel, _ in heat.rungs()}
+    return bench.results(
+        "rows",
+        "Problems on rows by row length: speed as a fraction of copy / times that of the best peer",
+        (*shown, *rows),
+        used.values(),
+        columns=columns_for(sorted(lengths)),
+        bars=bars(rows),
+        notes=(
+            f"about {count} elements; peers: PyTorch, torch.compile (at {USUAL} columns), Triton with the "
+            "fastest of 4 to 32 warps; cold L2, medians, all of a cell interleaved with cudaMemcpy of as many "
+            "bytes; every answer checked in full on the device before and after",
+            *told,
+        ),
+        lines=(*(" ".join(map(str, row.values())) for row in shown), *told),
+    )
+
+
+def _arena(bench: Bench, heat: Heat, count: int) -> Arena:
+    sizes = {"rows": max(1, count // heat.columns), "columns": heat.columns}
+    return Arena(bench, catalog.problem(heat.problem), sizes, heat.element)
+
+
+# -- what was found
+def columns_for(lengths: Iterable[int]) -> tuple[Shown, ...]:
+    """Return the table's columns: a problem, an element, and a column a row length."""
+    return (
+        Shown("what", "problem"), Shown("in", "element"),
+        *(Shown(f"{each} columns", str(each)) for each in lengths),
+    )  # fmt: skip
+
+
+def of(rows: Rows, problem: str, element: str, columns: int) -> Rows:
+    """Return the rows of one cell."""
+    wanted = (problem, element, columns)
+    return [r for r in rows if (r["problem"], r["element"], r["sizes"]["columns"]) == wanted]
+
+
+def summaries(rows: Rows, lengths: Sequence[int]) -> list[dict[str, Any]]:
+    """Return a row a problem and element, a cell a length."""
+    found = []
+    for problem, element in dict.fromkeys((row["problem"], row["element"]) for row in rows):
+        cells = {f"{each} columns": cell(of(rows, problem, element, each)) for each in lengths}
+        found.append({"what": problem, "in": element, **cells})
+    return found
+
+
+def cell(rows: Rows) -> str:
+    """Return ours of copy, and over the best peer; dashes for what was not timed.
+
+    Examples
+    --------
+    >>> cell([])
+    '-'
+    """
+    first = ours(rows)
+    if first is None:
+        return "-"
+    over = ratio(first, best_peer(rows))
+    return f"{first['fraction_of_copy']:.2f} / {'-' if over is None else f'{over:.2f}'}"
+
+
+def bars(rows: Rows) -> dict[str, bool]:
+    """Return what the problems on rows have to reach; of each the worst cell stands for all."""
+    found: dict[str, bool] = {}
+    low, high = LONG
+    where = f"from {low} to {high} columns"
+    for problem in PROBLEMS[:5]:
+        for elements, least in ((ELEMENTS[:1], 0.95), (ELEMENTS[1:], 0.93)):
+            value, place = worst(rows, problem, elements, _of_copy, range(low, high + 1))
+            what = " and ".join(elements)
+            found |= bar(f"{problem} in {what} at least {least} of copy {where}{place}", value, least)
+        value, place = worst(rows, problem, ELEMENTS, _of_peer, range(low, high + 1))
+        found |= bar(f"{problem} at least 0.99 of the best peer {where}{place}", value, 0.99)
+    value, place = worst(rows, "softmax_dropout", ELEMENTS, _of_copy, range(low, high + 1))
+    found |= bar(f"softmax_dropout at least 0.90 of copy {where}{place}", value, 0.90)
+    others = [each for each in LENGTHS if not low <= each <= high]
+    for problem in PROBLEMS[:5]:
+        value, place = worst(rows, problem, ELEMENTS, _of_peer, others)
+        text = f"{problem}: no peer faster by over 5 % at {', '.join(map(str, sorted(others)))} columns"
+        found |= bar(f"{text}{place}", value, 1 / 1.05)
+    return found | chain_bars(rows)
+
+
+def chain_bars(rows: Rows) -> dict[str, bool]:
+    """Return the bars of the fusion against its chain."""
+    found: dict[str, bool] = {}
+    for element in ELEMENTS:
+        cells = {row["workload"]: row for row in of(rows, CHAINED, element, USUAL)}
+        chain = cells.get(f"{CHAINED}/unfused cuda-c")
+        fused = ours([row for row in cells.values() if row["kernel"] != f"{CHAINED}/unfused"])
+        found |= bar(f"{CHAINED} in {element} at least {CLAIM} times its chain", ratio(fused, chain), CLAIM)
+        parts = [row["fraction_of_copy"] for row in cells.values() if row.get("part")]
+        least = min(parts, default=None)
+        found |= bar(f"each kernel of that chain in {element} at least 0.95 of copy", least, 0.95)
+    return found
+
+
+def _of_copy(rows: Rows) -> float | None:
+    first = ours(rows)
+    return None if first is None else float(first["fraction_of_copy"])
+
+
+def _of_peer(rows: Rows) -> float | None:
+    return ratio(ours(rows), best_peer(rows))
+
+
+def worst(
+    rows: Rows, problem: str, elements: Iterable[str], value: Any, lengths: Iterable[int]
+) -> tuple[float | None, str]:
+    """Return the least value over elements and lengths, and where; nothing where one was not measured."""
+    found = [
+        (value(of(rows, problem, element, columns)), element, columns)
+        for element in elements
+        for columns in LENGTHS
+        if columns in lengths
+    ]
+    for number, element, columns in found:
+        if number is None:
+            return None, f", {element} {columns}"
+    number, element, columns = min(found)
+    return number, f", worst {element} {columns}"
+
+
+__all__ = ["Heat", "bars", "cell", "heats", "run", "rungs", "stages", "summaries", "worst"]
