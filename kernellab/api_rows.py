@@ -12,7 +12,7 @@ from kernellab.catalog.rows import LONGEST
 from kernellab.devices import cuda_arrays
 from kernellab.devices import device as find_device
 from kernellab.errors import SpecError
-from kernellab.functions import _axis
+from kernellab.functions import axis_of
 from kernellab.intake import as_array, check_output, writable
 from kernellab.kernel import Language
 from kernellab.measurement import scope
@@ -345,7 +345,7 @@ def _on_rows(
         _array(item, f"{problem}: {name}", place)
         for item, name in zip(arrays, ("x", "residual"), strict=False)
     )
-    along = _axis(axis, x.ndim, problem)
+    along = axis_of(axis, x.ndim, problem)
     order = (*(each for each in range(x.ndim) if each != along), along)
     shape = tuple(x.shape[each] for each in order)
     for other in others:
