@@ -59,8 +59,10 @@ def test_double_buffering(seed):
 @SEEDS
 def test_groups_belong_to_a_thread(seed):
     x, y = floats(96), np.zeros(32, np.float32)
-    assert COPIES("uneven", 1, 32, x, y, seed=seed, sanitize=True).diagnostics == ()
+    assert COPIES("uneven", 1, 32, x, y, 0, seed=seed, sanitize=True).diagnostics == ()
     np.testing.assert_array_equal(y, np.where(np.arange(32) < 16, x[:32], x[:32] + x[32:64]))
+    trace = COPIES("uneven", 1, 32, x, y, 1, seed=seed, errors="record")
+    assert [each.count for each in trace.diagnostics if each.kind == "in flight"] == [16, 16]
 
 
 @SEEDS
@@ -106,6 +108,14 @@ def test_other_threads_need_a_barrier(flag):
     x, y = floats(5, 64, 4), np.zeros(64, np.float32)
     trace = kernels(**{flag: 1})("neighbours", 1, 64, x, y, 5, sanitize=True)
     assert "race" in {each.kind for each in trace.diagnostics}
+
+
+@SEEDS
+def test_the_barrier_belongs_behind_the_wait(seed):
+    trace = COPIES("barrier_first", 1, 32, floats(32), np.zeros(32, np.float32), seed=seed, sanitize=True)
+    [found] = trace.diagnostics
+    assert (found.kind, found.count) == ("race", 32)
+    assert "y[t] = s[31 - t]" in COPIES.text.splitlines()[found.line - 1]
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ extern "C" __global__ void neighbours(const float4* x, float* y, int n) {  // su
     y[t] = sum;
 }
 
-extern "C" __global__ void uneven(const float* x, float* y) {  // half a warp commits more often, and waits
+extern "C" __global__ void uneven(const float* x, float* y, int is_late) {  // half a warp commits more often, and waits
     __shared__ float s[3][32];
     int t = threadIdx.x;
     __pipeline_memcpy_async(&s[0][t], &x[t], 4);
@@ -59,7 +59,20 @@ extern "C" __global__ void uneven(const float* x, float* y) {  // half a warp co
     __pipeline_memcpy_async(&s[2][t], &x[64 + t], 4);
     __pipeline_commit();
     if (t < 16) { __pipeline_wait_prior(2); y[t] = s[0][t]; }
-    else { __pipeline_wait_prior(1); y[t] = s[0][t] + s[1][t]; }
+    else {
+        if (is_late) __pipeline_wait_prior(2); else __pipeline_wait_prior(1);
+        y[t] = s[0][t] + s[1][t];
+    }
+}
+
+extern "C" __global__ void barrier_first(const float* x, float* y) {
+    __shared__ float s[32];
+    int t = threadIdx.x;
+    __pipeline_memcpy_async(&s[t], &x[t], 4);
+    __pipeline_commit();
+    __syncthreads();
+    __pipeline_wait_prior(0);
+    y[t] = s[31 - t];
 }
 
 extern "C" __global__ void touched(const float* x, float* y, int what) {
