@@ -50,7 +50,8 @@ def make_inputs(case: Case, rng: np.random.Generator) -> dict[str, Array]:
         index = rng.integers(-n, n, size=n)
     records = rng.standard_normal((n, RECORD["MEMBERS"]), dtype=np.float32)
     fields = np.ascontiguousarray(records.T)
-    return {"x": x, "table": x, "index": index, "records": records, "fields": fields}
+    table = x.copy() if x.dtype == np.float32 else records[:, 0].copy()
+    return {"x": x, "table": table, "index": index, "records": records, "fields": fields}
 
 
 def random_bits(rng: np.random.Generator, shape: tuple[int, ...], element: str) -> Array:
