@@ -20,6 +20,7 @@ from kernellab.emulator.in_flight import InFlight
 from kernellab.emulator.lanes import WARP, Lanes
 from kernellab.emulator.mbarriers import MBarriers
 from kernellab.emulator.memory import Fault, OwnedMemory
+from kernellab.emulator.warpgroups import Warpgroups
 from kernellab.errors import ExecutionError
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Batch:
         self.async_copies = AsyncCopies(self)
         self.mbarriers = MBarriers(self)
         self.bulk = BulkGroups(self)
+        self.warpgroups = Warpgroups(self)
         self.steps = 0
         self.started = 0.0
         self.current_number = 0
@@ -89,6 +91,7 @@ class Batch:
         self.in_flight.reset()
         self.async_copies.reset()
         self.mbarriers.reset()
+        self.warpgroups.reset()
         self.steps = 0
 
     # -- registers

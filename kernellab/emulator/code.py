@@ -168,6 +168,7 @@ class Binder:
         self.code = code
         self.resolve = resolve
         self.entry_parameters = entry_parameters
+        self.accumulators: frozenset[str] = frozenset()
 
     def constant(self, value: Any, dtype: np.dtype[Any]) -> int:
         """Return the slot of a scalar of exactly `dtype`."""

@@ -17,6 +17,8 @@ from kernellab.emulator.mbarrier_steps import bind_mbarrier
 from kernellab.emulator.memory import UNSIGNED
 from kernellab.emulator.ptx import Instruction, Register, Special
 from kernellab.emulator.steps import bind_data, bind_move, guarded
+from kernellab.emulator.warpgroups import watched
+from kernellab.emulator.wgmma import bind_wgmma
 from kernellab.errors import UnsupportedPTXError
 
 _HINTS = {
@@ -37,6 +39,8 @@ def bind_instruction(binder: Binder, instruction: Instruction) -> Step:
         For an opcode or an operand that the emulator does not know.
     """
     step = _unguarded(binder, instruction)
+    if binder.accumulators:
+        step = watched(step, instruction, binder.code.first + instruction.index, binder.accumulators)
     if instruction.guard is None:
         return step
     predicate = binder.source(Register(instruction.guard.register), np.dtype(np.bool_))
@@ -60,6 +64,8 @@ def _unguarded(binder: Binder, instruction: Instruction) -> Step:
             return bind_async_copy(binder, instruction)
         case "cvta":
             return bind_convert_address(binder, instruction)
+        case "wgmma":
+            return bind_wgmma(binder, instruction)
         case "mbarrier":
             return bind_mbarrier(binder, instruction)
         case "isspacep":

@@ -31,6 +31,7 @@ from kernellab.emulator.ptx import (
     Vector,
 )
 from kernellab.emulator.terminators import bind_terminator
+from kernellab.emulator.warpgroups import accumulators_of
 from kernellab.errors import SpecError, UnsupportedPTXError
 
 if TYPE_CHECKING:
@@ -215,6 +216,7 @@ def bind_program(
     for name, code in codes.items():
         own = entry_parameters if code.function.is_entry else {}
         binder = Binder(code, launch.layout.addresses.get, own)
+        binder.accumulators = accumulators_of(code.function)
         _bind_code(binder, launch, name)
     return codes
 
