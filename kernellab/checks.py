@@ -12,7 +12,7 @@ import numpy as np
 from kernellab.arrays import ArraySpec, cast_remedy, spec_of
 from kernellab.errors import ArgumentError, SpecError
 from kernellab.kernel import Dim3, Kernel
-from kernellab.problem import Operand, Parameter, dtype_named
+from kernellab.problem import MOVED, Operand, Parameter, dtype_named
 
 Scalar: TypeAlias = "np.generic[Any]"
 
@@ -68,6 +68,9 @@ def for_element(kernel: Kernel, arrays: Mapping[str, Any]) -> Kernel:
                 return kernel.with_element(element)
         rule = f"it must be {' or '.join(kernel.elements)}"
         remedy = cast_remedy(dtype, dtype_named(kernel.elements[0]))
+        for element in kernel.elements if kernel.elements == MOVED else ():
+            if dtype_named(element).itemsize == dtype.itemsize:
+                remedy = f"only its bits are moved, so view it with .view({element!r})"
         raise ArgumentError(f"{who} has dtype {dtype}, {rule}; {remedy}")
     return kernel
 
@@ -185,7 +188,8 @@ def _check_apart(who: str, spec: ArraySpec, other: str, taken: ArraySpec) -> Non
 
 def remedy_of(kernel: Kernel) -> str:
     """Return what to change when a block is too large."""
-    names = [side for side in kernel.geometry.block if isinstance(side, str)] or list(kernel.constants)
+    sides = [side for side in kernel.geometry.block if isinstance(side, str)]
+    names = sides or [name for name in kernel.constants if name != "ELEMENT"]
     return f"lower {names[0]} (now {kernel.constants[names[0]]})" if names else "lower the block size"
 
 

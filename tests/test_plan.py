@@ -195,9 +195,22 @@ def test_swizzle_wants_a_power_of_two():
 @pytest.mark.parametrize("dtype", ["float64", "int64", "complex64", "float16", ">f4"])
 def test_wrong_dtype(dtype):
     with pytest.raises(
-        ArgumentError, match=r"^copy/scalar: x has dtype .*, it must be float32; (convert|pass)"
+        ArgumentError, match=r"^copy/offset: x has dtype .*, it must be float32; (convert|pass)"
     ):
+        bind(kernel("copy/offset"), {"x": np.zeros(4, dtype)})
+
+
+@pytest.mark.parametrize(("dtype", "like"), [("int64", "float64"), (">f4", "float32"), ("bool", "uint8")])
+def test_what_is_only_moved_is_to_be_viewed_and_not_cast(dtype, like):
+    message = rf"x has dtype .*, it must be float32 or .*; only its bits are moved, so view it .*{like}'\)$"
+    with pytest.raises(ArgumentError, match=message):
         bind(kernel("copy/scalar"), {"x": np.zeros(4, dtype)})
+    assert bind(kernel("copy/scalar"), {"x": np.zeros(4, dtype).view(like)}).steps
+
+
+def test_an_element_is_no_remedy_for_a_large_block():
+    with pytest.raises(SpecError, match=r"block has 2048 threads, the limit is 1024; lower the block size$"):
+        bind(swept("scale/scalar", block=(2048,)), {"x": floats(8)})
 
 
 def test_wrong_kind():
