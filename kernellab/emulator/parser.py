@@ -36,6 +36,13 @@ class Parser:
             place = self.callers[place]
         return place
 
+    def in_kernel_file(self, place: tuple[int, int]) -> tuple[int, int]:
+        """Follow a place in any header to the line of the function's own file that called it."""
+        chain = [place]
+        while (caller := self.callers.get(chain[-1], chain[0])) not in chain:
+            chain.append(caller)
+        return next(each for each in chain if each[0] == chain[-1][0])
+
     # -- token helpers
     @property
     def head(self) -> str:

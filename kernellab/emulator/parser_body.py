@@ -35,6 +35,8 @@ _SPECIAL = re.compile(
     r"|current_graph_exec|cluster_ctarank|cluster_nctarank|is_explicit_cluster|envreg\d+|pm\d+(?:_64)?)$"
     r"|WARP_SZ$"
 )
+_WRAPPED = ("cp.async.ca.", "cp.async.cg.")
+"""Accesses that CUDA C has no expression for: one in a wrapper counts where it is called, as a load does."""
 
 
 class Body:
@@ -197,7 +199,8 @@ class Body:
             if parser.accept("|"):
                 operands[-1] = Pair(operands[-1], self.operand())
             parser.accept(",")
-        file, source_line = parser.location
+        place = parser.location
+        file, source_line = parser.in_kernel_file(place) if word.startswith(_WRAPPED) else place
         self.instructions.append(
             Instruction(len(self.instructions), line, word, tuple(operands), guard, file, source_line)
         )

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from launching import Kernels
 
+from kernellab.compile.cuda_c import compile_cuda
 from kernellab.errors import ExecutionError
+from kernellab.trace import run_binary
 
 
 def kernels(**flags):
@@ -147,6 +149,40 @@ def test_counts_as_a_global_load_and_no_shared_store(stride, sectors, lines):
     assert trace.source == "SASS"
     [line] = [line for line in trace.lines if "&x[t * stride]" in line.text]
     assert (line.requests, line.sectors) == (warps, warps * sectors)
+
+
+WRAPPER = """
+__device__ __forceinline__ void copy16(void* shared, const void* from) {
+    unsigned to = (unsigned)__cvta_generic_to_shared(shared);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from));
+}
+template <int N> __device__ __forceinline__ void copy_rows(float4 (*s)[32], const float4* from) {
+#pragma unroll
+    for (int k = 0; k < N; ++k) copy16(&s[k][threadIdx.x], from + 32 * k + threadIdx.x);
+}
+"""
+CALLER = """
+#include "wrapper.cuh"
+extern "C" __global__ void rows(const float4* x, const float4* w, float4* y) {
+    __shared__ float4 s[3][32];
+    copy_rows<2>(s, x);
+    copy16(&s[2][threadIdx.x], &w[2 * threadIdx.x]);
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    for (int k = 0; k < 3; ++k) y[32 * k + threadIdx.x] = s[k][threadIdx.x];
+}
+"""
+
+
+def test_a_copy_in_a_wrapper_counts_where_the_kernel_calls_it(tmp_path):
+    (tmp_path / "wrapper.cuh").write_text(WRAPPER)
+    x, w, y = floats(64, 4), floats(64, 4), np.zeros((96, 4), np.float32)
+    binary = compile_cuda(CALLER, arch="sm_90", include_dirs=(tmp_path,))
+    trace = run_binary(binary, "rows", 1, 32, (x, w, y), name="rows")
+    np.testing.assert_array_equal(y, np.concatenate((x, w[::2])))
+    found = {line.text.strip(): (line.requests, line.sectors) for line in trace.lines}
+    assert found["copy_rows<2>(s, x);"] == (2, 32)
+    assert found["copy16(&s[2][threadIdx.x], &w[2 * threadIdx.x]);"] == (1, 32)
+    assert trace.source == "SASS"
 
 
 def test_lanes_that_read_nothing_cost_nothing():
