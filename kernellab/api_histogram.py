@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from kernellab.api import apply
 from kernellab.api_reduce import any_array, floats_of
 from kernellab.devices import device as find_device
-from kernellab.errors import ArgumentError
+from kernellab.errors import ArgumentError, SpecError
 from kernellab.kernel import Language
 from kernellab.measurement import scope
 
@@ -26,6 +26,7 @@ def histogram(
     bins: int | Sequence[float] | Any = 10,
     range: tuple[float, float] | None = None,
     density: bool = False,
+    weights: Any = None,
     *,
     language: Language = "cuda-c",
     device: str | Device = "auto",
@@ -42,6 +43,9 @@ def histogram(
         The outer edges; by default the smallest and the largest element.
     density : bool
         Return densities in place of counts.
+    weights : None
+        Elements are counted and not weighted: the order of atomic additions of floats is nobody's, and the
+        sum would differ from run to run.
     language, device
         As for `apply`.
 
@@ -55,7 +59,9 @@ def histogram(
     Raises
     ------
     ArgumentError
-        For another dtype, or bins by name such as ``"auto"``.
+        For another dtype, bins by name such as ``"auto"``, or weights.
+    SpecError
+        For weights of another shape than `x`.
     ValueError
         NumPy's own, for bins or a range that it refuses.
 
@@ -67,7 +73,10 @@ def histogram(
     array([1, 1, 1, 3])
     """
     place = find_device(device)
-    array = any_array(x, "histogram: x", place).reshape(-1)
+    array = any_array(x, "histogram: x", place)
+    if weights is not None:
+        _refuse_weights(np.shape(weights), array.shape)
+    array = array.reshape(-1)
     if isinstance(bins, str):
         rule = "it must be a number or edges"
         raise ArgumentError(f"histogram: bins is {bins!r}, {rule}; take numpy.histogram_bin_edges for edges")
@@ -82,6 +91,15 @@ def histogram(
     if not isinstance(counts, np.ndarray):
         edges = _on_device(edges, place)
     return counts, edges
+
+
+def _refuse_weights(given: tuple[int, ...], wanted: tuple[int, ...]) -> NoReturn:
+    if given != wanted:
+        rule = f"they must have the shape of x, {wanted}"
+        raise SpecError(f"histogram: weights have shape {given}, {rule}; give one weight for each element")
+    raise ArgumentError(
+        "histogram: weights are given, it only counts; take numpy.histogram, or cupy.histogram for CuPy arrays"
+    )
 
 
 def _on_device(array: Any, place: Device) -> Any:
@@ -112,10 +130,11 @@ def _of_floats(
     else:
         limits = []
     sample = np.array(limits, np.float16 if array.dtype == np.float16 else np.float32)
-    edges = np.histogram_bin_edges(sample, bins, range)
-    borders = edges.astype(np.float32)
+    with np.errstate(over="ignore"):
+        edges = np.histogram_bin_edges(sample, bins, range)
+        borders = edges.astype(np.float32)
     borders = np.where(borders < edges, np.nextafter(borders, np.float32(np.inf)), borders)
-    top = np.float32(edges[-1])
+    top = borders[-1]
     if top > edges[-1]:
         top = np.nextafter(top, np.float32(-np.inf))
     rung = "shared" if edges.size - 1 <= BINS_IN_SHARED else "global"
