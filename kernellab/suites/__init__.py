@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kernellab.results import Results
     from kernellab.suites.bench import Bench
 
-SUITES = ("peers", "ladder", "blocks", "strides", "counters", "clock", "compare", "large")
+SUITES = ("peers", "memory", "rows", "ladder", "blocks", "strides", "counters", "clock", "compare", "large")
 
 
 def run(name: str, bench: Bench) -> Results:

@@ -312,13 +312,15 @@ def time_side_by_side(
         try:
             timings |= _time(bench, group, rule, is_gated) if group else {}
         except Exception as error:  # a peer's library may raise anything
-            notes += [f"{work.name} was left out: {_reason(error)}" for work in group]
+            notes += [f"{work.name} was left out: {reason_of(error)}" for work in group]
     for work in ready:
         timing = timings.get(work.name)
         if timing is not None and not timing.seconds > 0:
             notes.append(f"{work.name} was left out: no time passed between the clock's events")
             timings.pop(work.name)
-        elif timing is not None and not _is_right(work, "after", notes):
+        elif timing is not None and not (
+            _is_right(work, "after", notes) and _passes(bench, work, notes, "after")
+        ):
             timings.pop(work.name)
     return timings
 
@@ -332,15 +334,16 @@ def _whole(work: CallWorkload) -> Call:
     return call
 
 
-def _passes(bench: Bench, work: CallWorkload, notes: list[str]) -> bool:
+def _passes(bench: Bench, work: CallWorkload, notes: list[str], when: str = "before") -> bool:
+    """Run a work once on poison, and say whether its answer is right."""
     try:
         work.poison()
         _whole(work)()
         bench.stopwatch.wait()
-        is_right = _is_right(work, "before", notes)
+        is_right = _is_right(work, when, notes)
         work.poison()
     except Exception as error:  # a peer's library may raise anything
-        notes.append(f"{work.name} was left out: {_reason(error)}")
+        notes.append(f"{work.name} was left out: {reason_of(error)}")
         return False
     return is_right
 
@@ -354,7 +357,8 @@ def _is_right(work: CallWorkload, when: str, notes: list[str]) -> bool:
     return True
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """Return what an error of any library says, on one line."""
     words = " ".join(str(error).split())
     return f"{type(error).__name__}: {words[:160]}"
 

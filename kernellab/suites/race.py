@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from kernellab.errors import CompileError, LabError
+from kernellab.errors import LabError
 from kernellab.instruments.clock import Rule
 from kernellab.kernel import Kernel, Language
-from kernellab.suites.arena import RULE, Arena, Own, time_side_by_side, too_fast
+from kernellab.suites.arena import RULE, Arena, Own, reason_of, time_side_by_side, too_fast
 from kernellab.suites.bench import plan_fields, timed_row
 from kernellab.suites.peer_works import Peer, peer_work
 from kernellab.workload import CallWorkload
@@ -74,10 +74,10 @@ def race(
 def _own(arena: Arena, kernel: Kernel, language: Language) -> Own | None:
     try:
         return arena.own(kernel, language)
-    except CompileError as error:
-        arena.notes.append(f"{kernel.id} {language} does not compile: {error}")
     except LabError as error:
         arena.notes.append(f"left out: {error}")
+    except Exception as error:  # Numba has errors of its own
+        arena.notes.append(f"left out: {kernel.id} {language}: {reason_of(error)}")
     return None
 
 
@@ -88,8 +88,7 @@ def _rivals(arena: Arena, own: Own, peers: Iterable[Peer]) -> list[CallWorkload]
         try:
             work = peer_work(arena, peer, own.plan)
         except Exception as error:  # a peer's library may raise anything
-            words = " ".join(str(error).split())[:160]
-            arena.notes.append(f"{peer.family or peer.name} was left out: {type(error).__name__}: {words}")
+            arena.notes.append(f"{peer.family or peer.name} was left out: {reason_of(error)}")
             continue
         families.setdefault(peer.family or peer.name, []).append(work)
     return [best for works in families.values() if (best := _fastest(arena, works)) is not None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +83,11 @@ class Foreign(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 cupy = pytest.importorskip("cupy")
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeGpu, "build", lambda self, kernel, language="cuda-c": None)
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
@@ -211,22 +217,23 @@ def test_dropout_of_another_generator_is_judged_by_its_share() -> None:
         return work
 
     assert dropping(0.1, 1 / 0.9).verify().is_right
-    assert "keeps 0.7" in dropping(0.3, 1 / 0.7).verify().message
+    assert "it must be about 0.900" in dropping(0.3, 1 / 0.7).verify().message
     assert "differs in" in dropping(0.1, 1.0).verify().message
 
 
 def test_a_rung_that_cannot_be_built_is_noted() -> None:
-    where = arena_of("transpose")
-    from dataclasses import replace
-
-    broken = replace(catalog.ladder("transpose")[-1], constants={"TILE": 33, "ELEMENT": 0})
+    where = arena_of("sum")
+    best = catalog.ladder("sum")[-1]
+    broken = replace(best, constants={**best.constants, "THREADS": 33})
     assert race.race(where, [(broken, "cuda-c")]) == []
-    assert where.notes[0].startswith("left out: transpose/vectorised: TILE is 33")
+    assert where.notes[0].startswith("left out: sum/vectorised: THREADS is 33")
 
 
 def test_more_than_memory_can_give_is_no_result() -> None:
     where = arena_of("scale")
-    cheat = Peer("cheat", lambda setting: lambda: where.bench.stopwatch.pass_time(1e-10) or setting.inputs["x"] * 2)
+    cheat = Peer(
+        "cheat", lambda setting: lambda: where.bench.stopwatch.pass_time(1e-10) or setting.inputs["x"] * 2
+    )
     assert "cheat" not in [row["workload"] for row in run_race(where, cheat)]
     assert any("which memory cannot" in note for note in where.notes), where.notes
 
@@ -235,8 +242,9 @@ def test_few_samples_of_many_works_stand_behind_one_gate() -> None:
     where = bench()
     works = [CallWorkload(str(i), lambda: where.stopwatch.pass_time(1e-6)) for i in range(20)]
     time_side_by_side(where, works, [])
-    gates = "".join({"close": "|", "work": "w"}.get(event, "") for event in where.stopwatch.events).split("|")
-    assert max(gate.count("w") for gate in gates) <= arenas.QUEUED
+    gates = "".join({"close": "|", "open": "|", "work": "w"}.get(each, "") for each in where.stopwatch.events)
+    held = gates.split("|")[1::2]
+    assert 20 < max(gate.count("w") for gate in held) <= arenas.QUEUED
 
 
 def test_precompiling_needs_processes_and_says_what_failed() -> None:
@@ -244,4 +252,6 @@ def test_precompiling_needs_processes_and_says_what_failed() -> None:
     assert precompile.precompile(bench(), [(kernel, "cuda-c")]) == 0
     job = (kernel.id, tuple(sorted(kernel.constants.items())), "cuda-c", "sm_90", False)
     assert precompile.build(job)
-    assert not precompile.build(("scale/unrolled", (("ELEMENT", 0), ("VECTORS", 99)), "cuda-c", "sm_90", False))
+    assert not precompile.build(
+        ("scale/unrolled", (("ELEMENT", 0), ("VECTORS", 99)), "cuda-c", "sm_90", False)
+    )
