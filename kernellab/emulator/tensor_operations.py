@@ -158,7 +158,7 @@ def product_shape(opcode: str) -> ProductShape | None:
             is_saturated = True
         elif word in _KINDS:
             kinds.append(word)
-        else:
+        elif word != "rn":
             raise UnsupportedPTXError(f"{opcode}: the emulator does not know the modifier .{word} here")
     if head == "mma" and layouts != ["row", "col"]:
         raise UnsupportedPTXError(f"{opcode}: the emulator knows mma with .row.col only")
