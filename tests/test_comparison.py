@@ -61,7 +61,7 @@ def test_own_arrays_and_parameters():
 
 
 def test_outputs_that_differ_are_seen():
-    def doubling():
+    def doubling(element):
         from numba import cuda
 
         def copy_scalar(x, y):

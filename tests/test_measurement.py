@@ -164,7 +164,7 @@ def test_a_barrier_removed_is_caught(mutant):
 
 
 def test_a_wrong_twin_fails_only_the_twin():
-    def wrong():
+    def wrong(element):
         from numba import cuda
 
         def copy_scalar(x, y):
