@@ -70,8 +70,8 @@ class Diagnostic:
     ----------
     kind : str
         ``out of bounds``, ``misaligned``, ``read-only``, ``unwritten shared memory``, ``divergent barrier``,
-        ``absent lane``, ``race``, ``in flight``, ``copy size``, ``deadlock``, ``instruction budget``,
-        ``assertion``.
+        ``absent lane``, ``lanes disagree``, ``race``, ``in flight``, ``copy size``, ``deadlock``,
+        ``instruction budget``, ``assertion``.
     is_error : bool
         True where a GPU would fault, hang or be undefined; False for what merely looks wrong.
     message : str
