@@ -337,8 +337,10 @@ class Batch:
         self.raise_last()
 
     def raise_last(self) -> None:
-        """Raise the latest diagnostic."""
-        raise ExecutionError(self.launch.diagnostics[-1].message)
+        """Raise the latest diagnostic, of which the first may be the cause."""
+        first, latest = self.launch.diagnostics[0], self.launch.diagnostics[-1]
+        before = "" if first is latest else f"; before that: {first}"
+        raise ExecutionError(f"{latest}{before}")
 
     def report(self, number: int, operation: str, space: str, lanes: Lanes, faults: list[Fault]) -> None:
         """Turn the faults of an access into diagnostics."""

@@ -163,7 +163,7 @@ def _reading(batch: Batch, number: int, row: int, column: int, starts: Array) ->
             what = f"read of unwritten shared memory, byte {byte} of shared memory"
             batch.complain(number, "unwritten shared memory", what, row, column, 1, False)
     rows, columns = np.full(starts.size, row), np.full(starts.size, column)
-    return batch.in_flight.read(number, rows, columns, starts, PIECE)
+    return batch.in_flight.read(number, rows, columns, starts)
 
 
 # -- tiles of a tensor map

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 WORD = 4
-"""Bytes that share one mark: no asynchronous access covers less."""
+"""Bytes that share one mark of a write: no asynchronous write covers less."""
+PIECE = 16
+"""Bytes that share one mark of a read: asynchronous reads are of whole pieces."""
 _PIECES: dict[int, np.dtype[Any]] = {
     4: np.dtype(np.uint32),
     8: np.dtype(np.uint64),
@@ -112,12 +114,13 @@ class InFlight:
             self.arrive(flight)
         return flight
 
-    def read(self, number: int, rows: Array, columns: Array, starts: Array, nbytes: int) -> Flight:
-        """Issue a read of shared memory: until `finish` nobody may write there."""
-        flight = Flight(number, rows, columns, starts, nbytes, None)
-        words = self._start(flight, "asynchronous read")
-        np.add.at(self._readers, words, 1)
-        self._reading[words] = number + 1
+    def read(self, number: int, rows: Array, columns: Array, starts: Array) -> Flight:
+        """Issue a read of pieces of 16 bytes of shared memory: until `finish` nobody may write there."""
+        flight = Flight(number, rows, columns, starts, PIECE, None)
+        self._start(flight, "asynchronous read")
+        pieces = starts // PIECE
+        np.add.at(self._readers, pieces, 1)
+        self._reading[pieces] = number + 1
         return flight
 
     def arrive(self, flight: Flight) -> None:
@@ -146,10 +149,10 @@ class InFlight:
                 self.finish(flight.part(chosen))
             return flight.part(~chosen)
         self.arrive(flight)
-        words = flight.words()
         if flight.values is None:
-            np.subtract.at(self._readers, words, 1)
+            np.subtract.at(self._readers, flight.starts // PIECE, 1)
         else:
+            words = flight.words()
             mine = words[self._writing[words] == flight.number + 1]
             self._writing[mine] = 0
         self.count -= 1
@@ -176,8 +179,9 @@ class InFlight:
     def _start(self, flight: Flight, operation: str) -> npt.NDArray[np.int64]:
         """Check the words of a new flight; return them."""
         if not self._writing.size:
-            count = self.batch.shared.data.size // WORD
-            self._writing, self._reading, self._readers = (np.zeros(count, np.int32) for _ in range(3))
+            nbytes = self.batch.shared.data.size
+            self._writing = np.zeros(nbytes // WORD, np.int32)
+            self._reading, self._readers = (np.zeros(nbytes // PIECE, np.int32) for _ in range(2))
         words = flight.words()
         if self.count:
             each = flight.nbytes // WORD
@@ -190,7 +194,8 @@ class InFlight:
         issuers = self._writing[words]
         verb = "is still to write"
         if operation not in ("load", "asynchronous read") and not issuers.any():
-            issuers = np.where(self._readers[words] > 0, self._reading[words], 0)
+            pieces = words // (PIECE // WORD)
+            issuers = np.where(self._readers[pieces] > 0, self._reading[pieces], 0)
             verb = "may still be reading"
         if not issuers.any():
             return

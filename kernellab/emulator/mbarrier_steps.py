@@ -66,11 +66,11 @@ def _wait(binder: Binder, address: Address, target: Operand, value: Operand, is_
 
 
 def _arrive(
-    binder: Binder, address: Address, target: Operand, value: Operand, expects: bool, drops: bool
+    binder: Binder, address: Address, target: Operand, operand: Operand, expects: bool, drops: bool
 ) -> Step:
-    """``arrive`` and ``arrive_drop``: `value` is how often, or with `expects` the bytes to wait for."""
+    """``arrive`` and ``arrive_drop``: `operand` is how often, or with `expects` the bytes to wait for."""
     state = binder.target(target, UNSIGNED[8])
-    amount = binder.source(value, UNSIGNED[4])
+    amount = binder.source(operand, UNSIGNED[4])
 
     def step_arrive(views: Views, lanes: Lanes, batch: Batch) -> None:
         places = address.places(views, lanes, batch, SIZE, SIZE, "an mbarrier")
@@ -79,10 +79,11 @@ def _arrive(
         barriers = batch.mbarriers
         for where, positions, lane in by_place(lanes, places):
             for position in positions.tolist():
-                if expects:
-                    barriers.expect(address.number, where, int(amounts[position]), lane)
-                count = 1 if expects else int(amounts[position])
-                states[position] = barriers.arrive(address.number, where, count, lane, drops=drops)
+                value = int(amounts[position])
+                count, nbytes = (1, value) if expects else (value, 0)
+                states[position] = barriers.arrive(
+                    address.number, where, count, lane, nbytes=nbytes, drops=drops
+                )
         if state is not None:
             lanes.put_flat(views[state], states)
 

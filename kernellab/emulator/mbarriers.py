@@ -103,13 +103,22 @@ class MBarriers:
         self.at(number, where, lane)
         del self.found[where]
 
-    def arrive(self, number: int, where: int, count: int, lane: Lanes, *, drops: bool = False) -> int:
-        """Count arrivals; with `drops` the following phases expect so many fewer. Return the state before."""
+    def arrive(
+        self, number: int, where: int, count: int, lane: Lanes, *, nbytes: int = 0, drops: bool = False
+    ) -> int:
+        """Count arrivals, and bytes to wait for; return the state before.
+
+        With `drops` the following phases expect so many arrivals fewer.
+        """
         barrier = self.at(number, where, lane)
+        if count > barrier.pending:
+            self._land(barrier)
         state = barrier.state()
         if count > barrier.pending:
             what = f"gets {count} arrivals and waits for {barrier.missing()}: one arrival too many in a phase"
             self._fail(number, where, what, lane)
+        barrier.nbytes += nbytes
+        self._check_bytes(number, where, barrier, lane)
         barrier.pending -= count
         barrier.expected -= count * drops
         self._settle(barrier)
@@ -119,10 +128,7 @@ class MBarriers:
         """``expect_tx``: the phase also waits for so many bytes."""
         barrier = self.at(number, where, lane)
         barrier.nbytes += nbytes
-        if barrier.nbytes > MOST:
-            self._fail(
-                number, where, f"expects {barrier.nbytes} bytes in a phase; it counts up to {MOST}", lane
-            )
+        self._check_bytes(number, where, barrier, lane)
         self._settle(barrier)
 
     def complete(self, number: int, where: int, nbytes: int, lane: Lanes) -> None:
@@ -148,6 +154,13 @@ class MBarriers:
                 self.batch.in_flight.finish(flight)
             barrier.arrived = [each for each in barrier.arrived if each[0] >= barrier.phase]
         return is_over
+
+    def land_all(self) -> bool:
+        """Let every copy arrive that has not, since nobody can go on; False if there is none."""
+        late = [barrier for barrier in self.found.values() if barrier.coming]
+        for barrier in late:
+            self._land(barrier)
+        return bool(late)
 
     def at(self, number: int, where: int, lane: Lanes) -> MBarrier:
         """Return the barrier at a byte; fail where there is none, or where it was overwritten."""
@@ -181,6 +194,11 @@ class MBarriers:
             barrier.arrived.append((barrier.phase, flight))
             barrier.nbytes -= nbytes
             self._settle(barrier)
+
+    def _check_bytes(self, number: int, where: int, barrier: MBarrier, lane: Lanes) -> None:
+        if barrier.nbytes > MOST:
+            what = f"expects {barrier.nbytes} bytes in a phase; it counts up to {MOST}"
+            self._fail(number, where, what, lane)
 
     def _settle(self, barrier: MBarrier) -> None:
         barrier.settle()

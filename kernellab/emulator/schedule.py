@@ -241,6 +241,9 @@ class Scheduler:
         """Let go of lanes that wait for others which do not come; False when there are none."""
         if not self.live.any():
             return False
+        if self.batch.mbarriers.land_all():
+            self._next_round()
+            return True
         if not self.spinning:
             self.barriers.complain_of_absent()
             if self.rendezvous.force():

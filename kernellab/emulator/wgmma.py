@@ -201,7 +201,7 @@ class _Product:
             what = f"read of unwritten shared memory, byte {byte} of shared memory"
             batch.complain(self.number, "unwritten shared memory", what, row, 0, 1, False)
         where = np.zeros(starts.size, np.intp)
-        flight = batch.in_flight.read(self.number, where + row, where, starts, PIECE)
+        flight = batch.in_flight.read(self.number, where + row, where, starts)
         batch.warpgroups.hold(row, flight)
         return values_of(matrix_of(shared.data[index], count, self.itemsize, is_turned), kind)
 

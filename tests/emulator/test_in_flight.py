@@ -106,7 +106,7 @@ def test_what_is_being_read_may_be_read_but_not_written():
     machine = Machine()
     flying = InFlight(machine)
     rows, starts = np.zeros(1, int), np.array([32])
-    first, second = (flying.read(ISSUE, rows, rows, starts, 16) for _ in range(2))
+    first, second = (flying.read(ISSUE, rows, rows, starts) for _ in range(2))
     flying.check(TOUCH, one_lane(0), np.array([32]), 4, "load")
     flying.finish(first)
     assert machine.complaints == []

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 from hopper import kernels, product
 
-from kernellab.errors import ExecutionError
-
 ONE_TILE = """
 extern "C" __global__ void one_tile(const uint4* raw, KIND* y, int nbytes, int b_at, u64 da, u64 db, int keeps) {
     extern __shared__ __align__(1024) uint4 memory[];

@@ -1,0 +1,129 @@
+"""Mbarriers and bulk copies: phases, counts and bytes; what never completes is reported, what is early is found."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from hopper import kernels
+from launching import KERNELS as FOLDER
+
+from kernellab.errors import ExecutionError
+
+KERNELS = kernels((FOLDER / "mbarriers.cu").read_text())
+f32, i32 = np.float32, np.int32
+SEEDS = [None, 1, 2, 3]
+
+
+def test_a_ring_of_two_buffers():
+    y = np.zeros((3, 32), i32)
+    trace = KERNELS("ring", 3, 96, y, 9, 0)
+    expected = np.zeros(3, np.int64)
+    for i in range(9):
+        expected = expected * 3 + i * i + 3 + np.arange(3)
+    np.testing.assert_array_equal(y, np.tile(expected[:, None], 32))
+    assert trace.diagnostics == ()
+
+
+def test_a_missing_arrival_is_reported_and_not_waited_for():
+    start = time.process_time()
+    assert KERNELS.binary
+    with pytest.raises(ExecutionError) as caught:
+        KERNELS("ring", 3, 96, np.zeros((3, 32), i32), 9, 1)
+    message = str(caught.value)
+    assert "3 threads wait in a loop in which nothing changes at source.cu" in message
+    assert "of block (1, 0, 0)" in message
+    assert "waits in phase 0 for 1 of 32 arrivals" in message
+    assert time.process_time() - start < 5
+
+
+def test_phases_counts_and_states():
+    y = np.full(9, -1, i32)
+    KERNELS("phases", 1, 1, y)
+    # pending before: 5, 3; over only with the bytes; then parity 1 is complete of the phase before... 4 left
+    assert y.tolist() == [5, 0, 3, 0, 1, 1, 4, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        (0, "gets 1 arrivals and waits for 32 bytes: one arrival too many in a phase"),
+        (1, "at byte 8 of shared memory is used and was not initialised there"),
+        (2, "was overwritten by other data after its mbarrier.init at source.cu"),
+        (3, "is initialised again; invalidate it with mbarrier.inval first"),
+        (4, "is initialised with 0 arrivals"),
+        (5, "misaligned: an mbarrier at byte 4, which is no multiple of 8"),
+        (6, "an address in global memory where one in shared memory is needed"),
+    ],
+)
+def test_wrong_use(what, message):
+    with pytest.raises(ExecutionError, match=r"thread \(0, 0, 0\)") as caught:
+        KERNELS("wrong", 1, 1, np.zeros(2, i32), what)
+    assert message in str(caught.value)
+
+
+def doubled(x, what=0, expected=None, seed=None, errors="raise"):
+    y = np.zeros_like(x)
+    n = x.shape[1]
+    nbytes = 4 * n if expected is None else expected
+    trace = KERNELS("doubled", len(x), 64, x, y, n, nbytes, what, seed=seed, errors=errors)
+    return y, trace
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_bulk_copies_in_and_out(rng, seed):
+    x = rng.standard_normal((5, 200)).astype(f32)
+    y, trace = doubled(x, seed=seed)
+    np.testing.assert_array_equal(y, 2 * x)
+    assert trace.diagnostics == ()
+    assert (trace.totals["tma_load_bytes"], trace.totals["tma_store_bytes"]) == (x.nbytes, x.nbytes)
+    assert trace.totals["tma_load_requests"] == 5
+    assert trace.totals["tma_load_sectors"] == x.nbytes // 32
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        (1, "this load touches byte 0 of shared memory, which the asynchronous instruction at source.cu:"),
+        (2, "this store touches byte 20 of shared memory, which the asynchronous instruction at source.cu:"),
+        (4, "is still to write; wait for it first"),
+    ],
+)
+def test_a_missing_wait_names_both_lines(rng, what, message, seed):
+    x = rng.standard_normal((2, 128)).astype(f32)
+    with pytest.raises(ExecutionError) as caught:
+        doubled(x, what, seed=seed)
+    assert message in str(caught.value)
+    assert str(caught.value).count("source.cu:") == 2
+
+
+def test_a_block_that_ends_before_its_copies(rng):
+    x = rng.standard_normal((2, 128)).astype(f32)
+    y, trace = doubled(x, 3)
+    np.testing.assert_array_equal(y, 2 * x)
+    assert "the block ends while this copy may still be reading its shared memory" in str(
+        trace.diagnostics[0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("expected", "missing"), [(528, "16 bytes"), (496, "16 bytes to be expected that have")]
+)
+def test_wrong_numbers_of_bytes_are_a_deadlock(rng, expected, missing):
+    start = time.process_time()
+    with pytest.raises(ExecutionError, match="endless loop: 128 threads wait") as caught:
+        doubled(rng.standard_normal((2, 128)).astype(f32), expected=expected)
+    assert f"waits in phase 0 for {missing}" in str(caught.value)
+    assert time.process_time() - start < 5
+
+
+def test_bounds_and_alignment(rng):
+    x = np.zeros((2, 128), f32)
+    with pytest.raises(ExecutionError, match=r"out of bounds global load: 0 bytes past the end of x"):
+        KERNELS("doubled", 2, 64, x[:1], np.zeros_like(x), 128, 512, 0)
+    with pytest.raises(ExecutionError, match="a bulk copy has 508 bytes; it must have a multiple of 16"):
+        KERNELS("doubled", 1, 64, x, x.copy(), 127, 508, 0)
+    with pytest.raises(ExecutionError, match="a bulk copy of 2048 bytes at byte 0 of shared memory"):
+        KERNELS("doubled", 1, 64, np.zeros(512, f32), np.zeros(512, f32), 512, 2048, 0)
