@@ -211,6 +211,25 @@ def bench(
 
 @app.command()
 @handled
+def tune(
+    name: Annotated[str, typer.Argument(help="PROBLEM/RUNG")],
+    size: Annotated[
+        list[str] | None, typer.Option("--size", help="Each size of its inputs: n=2**28, rows=16384")
+    ] = None,
+    constant: Annotated[
+        list[str] | None, typer.Option("--constant", "-c", help="What to sweep: THREADS=128,256,512")
+    ] = None,
+    element: Annotated[str, typer.Option("--element", help="float32, float16, bfloat16 ...")] = "",
+    language: LanguageName = LanguageName.CUDA_C,
+) -> None:
+    """Sweep a rung's constants on a GPU; the fastest first, what is not valid with its reason."""
+    from kernellab.cli.tune_command import tune as command
+
+    command(name, size or [], constant or [], element, "numba" if language.value == "numba" else "cuda-c")
+
+
+@app.command()
+@handled
 def report(
     files: Annotated[list[Path] | None, typer.Argument(help="Files that --json wrote.")] = None,
     html_file: Html = None,

@@ -1,50 +1,113 @@
-"""Ladder: every kernel of the catalogue that is meant to be right, CUDA C beside Numba beside a copy."""
+"""Ladder: every rung of the catalogue that is meant to be right, CUDA C beside its Numba twin beside a copy."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kernellab import catalog
-from kernellab.errors import SpecError, UnavailableError
-from kernellab.kernel import Kernel
+from kernellab.errors import LabError, SpecError, UnavailableError
+from kernellab.kernel import Kernel, Language
+from kernellab.plan import Plan
+from kernellab.problem import Problem
 from kernellab.results import Results, Shown
-from kernellab.suites.bench import Bench, languages_of, plan_fields, right_kernels, timed_row
+from kernellab.suites.arena import Arena
+from kernellab.suites.bench import Bench, languages_of, plan_fields, right_kernels, scaled, timed_row
+from kernellab.suites.facts import facts_of, plain, reasons
+from kernellab.suites.precompile import precompile
+from kernellab.suites.race import gathered, race
 
+SLOWER = 1.10
+"""A twin's time over that of CUDA C from which on the table says why."""
+SHARE = 2.6
+"""Times the bench's budget that the whole catalogue may take."""
+FROM_HOST = (
+    "copy", "shared_stride", "uneven_work", "masked_rows", "take", "take_rows", "float_histogram",
+)  # fmt: skip
+"""Problems whose inputs are more than numbers, or whose references take NumPy's own arrays only."""
 COLUMNS = (
     Shown("problem", "problem"),
-    Shown("rungs", "rungs: speed as a fraction of cudaMemcpy, CUDA C / Numba"),
+    Shown("rungs", "rungs: CUDA C of cudaMemcpy's speed, x the twin's time over CUDA C's"),
+    Shown("slower", f"twins slower by over {100 * (SLOWER - 1):.0f} %: how their machine code differs"),
 )
 
 
 def run(bench: Bench) -> Results:
-    """Time the whole catalogue at about `bench.nbytes` a launch."""
+    """Time the whole catalogue at about `bench.nbytes` a launch, float32."""
     kernels = right_kernels(catalog.kernels())
+    notes: list[tuple[str, str]] = []
+    late: list[str] = []
+    arenas = {name: arena_for(bench, name) for name in dict.fromkeys(k.problem.name for k in kernels)}
+    precompile(bench, _entries(kernels, arenas), with_sass=True)
     rows: list[dict[str, Any]] = []
-    notes: list[str] = []
-    for kernel in bench.within_budget(kernels, notes):
+    for kernel in bench.within_budget(kernels, late, SHARE):
+        bench.progress(kernel.id)
+        arena = arenas[kernel.problem.name]
         try:
-            rows += time_languages(bench, kernel)
-        except (SpecError, UnavailableError) as error:  # a limit, or something that is not here
-            notes.append(f"left out: {error}")
+            found = race(arena, _languages(kernel)) if arena else time_languages(bench, kernel)
+            rows += explained(bench, kernel, arena, found)
+        except LabError as error:  # a limit, or something that is not here
+            notes.append((kernel.id, f"left out: {error}"))
+        if arena:
+            notes += [(kernel.id, note) for note in arena.notes]
+            arena.notes.clear()
+        if kernel == catalog.ladder(kernel.problem.name)[-1]:
+            arenas[kernel.problem.name] = None  # its arrays are needed no more
+            bench.free()
+    told = (*gathered(notes), *late)
     return bench.results(
         "ladder",
-        f"Every kernel of the catalogue, at {bench.nbytes >> 20} MiB of compulsory traffic or a little more",
+        f"Every rung of the catalogue, at {bench.nbytes >> 20} MiB of compulsory traffic or a little more",
         (*summaries(rows), *rows),
         kernels,
         columns=COLUMNS,
         notes=(
-            "cold L2, median; both languages and cudaMemcpy of as many bytes interleaved, outputs verified "
-            "before and after; speed is compulsory bytes by time",
-            *notes,
+            "float32, cold L2, median; both languages and cudaMemcpy of as many bytes interleaved, outputs "
+            "verified before and after; speed is compulsory bytes by time",
+            *told,
         ),
-        lines=(*lines(rows), *notes),
+        lines=(*lines(rows), *told),
     )
 
 
+def arena_for(bench: Bench, name: str) -> Arena | None:
+    """Return a problem's arena, or None where its inputs have to come from the host."""
+    if name in FROM_HOST:
+        return None
+    found = catalog.problem(name)
+    return Arena(bench, found, _sizes(bench, found))
+
+
+def _sizes(bench: Bench, problem: Problem) -> Mapping[str, int]:
+    """Return sizes that every rung can be bound to: along the first only where limits ask it."""
+    whole = scaled(problem, bench.nbytes).sizes
+    arena = Arena(bench, problem, whole)
+    try:
+        for kernel in right_kernels(catalog.ladder(problem.name)):
+            arena.plan(kernel)
+    except SpecError:
+        return scaled(problem, bench.nbytes, only=next(iter(problem.cases[0].sizes))).sizes
+    return whole
+
+
+def _languages(kernel: Kernel) -> list[tuple[Kernel, Language]]:
+    return [(kernel, language) for language in languages_of(kernel)]
+
+
+def _entries(kernels: Iterable[Kernel], arenas: Mapping[str, Arena | None]) -> list[tuple[Kernel, Language]]:
+    """Return what will be compiled, with the constants that it will have."""
+    found = []
+    for kernel in kernels:
+        arena = arenas[kernel.problem.name]
+        try:
+            found += _languages(arena.plan(kernel).kernel if arena else kernel)
+        except LabError:
+            continue  # said when its turn comes
+    return found
+
+
 def time_languages(bench: Bench, kernel: Kernel) -> list[dict[str, Any]]:
-    """Time one kernel in its languages; a row each."""
-    bench.progress(kernel.id)
+    """Time one kernel in its languages on arrays from the host; a row each."""
     plan = bench.enlarged(kernel)
     works = [bench.workload(plan, language, language) for language in languages_of(kernel)]
     copy = bench.copy(works[0].nbytes)
@@ -57,25 +120,67 @@ def time_languages(bench: Bench, kernel: Kernel) -> list[dict[str, Any]]:
     ]
 
 
-def summaries(rows: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
-    """Return a row a problem: its rungs, the languages of each beside each other.
+def explained(
+    bench: Bench, kernel: Kernel, arena: Arena | None, rows: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return a rung's rows; that of the twin with its time over CUDA C's, and why where it is slower."""
+    times = {row["language"]: float(row["seconds"]) for row in rows}
+    for row in rows:
+        if row["language"] != "numba" or not times.get("cuda-c"):
+            continue
+        row["twin_ratio"] = times["numba"] / times["cuda-c"]
+        if row["twin_ratio"] > SLOWER:
+            row |= _why(bench, arena.plan(kernel) if arena else bench.enlarged(kernel))
+    return rows
+
+
+def _why(bench: Bench, plan: Plan) -> dict[str, Any]:
+    try:
+        first, twin = (
+            facts_of(bench.device.build(plan.kernel, language), plan)
+            for language in languages_of(plan.kernel)
+        )
+    except UnavailableError as error:
+        return {"why": f"unknown: {error}"}
+    return {"why": reasons(first, twin), "facts": {"cuda-c": plain(first), "numba": plain(twin)}}
+
+
+def summaries(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Return a row a problem: its rungs, how their twins compare, and why some are slower.
 
     Examples
     --------
-    >>> row = {"kernel": "copy/float4", "fraction_of_copy": 0.99}
-    >>> summaries([row, row])
-    [{'problem': 'copy', 'rungs': 'float4 0.99/0.99'}]
+    >>> one = {"kernel": "copy/float4", "language": "cuda-c", "fraction_of_copy": 0.99}
+    >>> two = one | {"language": "numba", "twin_ratio": 1.2, "why": "loads 4 B wide against 16 B"}
+    >>> summaries([one, two])[0]["rungs"], summaries([one, two])[0]["slower"]
+    ('float4 0.99 x1.20', 'float4: loads 4 B wide against 16 B')
     """
-    found: dict[str, dict[str, list[str]]] = {}
+    rungs: dict[str, dict[str, str]] = {}
+    slower: dict[str, list[str]] = {}
     for row in rows:
         problem, _, rung = row["kernel"].partition("/")
-        found.setdefault(problem, {}).setdefault(rung, []).append(f"{row['fraction_of_copy']:.2f}")
+        slower.setdefault(problem, [])
+        shown = rungs.setdefault(problem, {})
+        if row["language"] == "cuda-c":
+            shown[rung] = f"{row['fraction_of_copy']:.2f}"
+        elif "twin_ratio" in row:
+            shown[rung] += f" x{row['twin_ratio']:.2f}"
+            slower[problem] += [f"{rung}: {row['why']}"] if "why" in row else []
+        else:
+            shown[rung] = f"- (Numba {row['fraction_of_copy']:.2f})"
     return [
-        {"problem": name, "rungs": ", ".join(f"{rung} {'/'.join(v)}" for rung, v in rungs.items())}
-        for name, rungs in found.items()
+        {
+            "problem": name,
+            "rungs": ", ".join(f"{rung} {text}" for rung, text in found.items()),
+            "slower": "; ".join(slower[name]),
+        }
+        for name, found in rungs.items()
     ]
 
 
-def lines(rows: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+def lines(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return a line a problem."""
-    return tuple(f"{row['problem']}: {row['rungs']}" for row in summaries(rows))
+    return tuple(
+        f"{row['problem']}: {row['rungs']}" + (f" | {row['slower']}" if row["slower"] else "")
+        for row in summaries(rows)
+    )

@@ -20,7 +20,7 @@ from kernellab.errors import MismatchError, SpecError, UnavailableError
 from kernellab.instruments import counters
 from kernellab.instruments.clock import Rule
 from kernellab.results import Results, load, load_folder, save, stale
-from kernellab.suites import blocks, clock, compare, ladder, large, peers, strides
+from kernellab.suites import blocks, clock, compare, facts, ladder, large, peers, strides
 from kernellab.suites import counters as counting
 from kernellab.suites.bench import Bench, right_kernels, scaled
 from kernellab.workload import CallWorkload
@@ -43,7 +43,7 @@ def some_kernels() -> tuple:
 def test_ladder_times_every_right_kernel_in_every_language(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ladder, "catalog", SimpleNamespace(kernels=some_kernels))
+    monkeypatch.setattr(catalog, "kernels", some_kernels)
     found = ladder.run(bench())
     timed = {(row["kernel"], row["language"]) for row in found.rows if "samples" in row}
     assert timed == {
@@ -69,18 +69,68 @@ def test_every_right_kernel_can_be_enlarged() -> None:
 
 
 def test_what_takes_too_long_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ladder, "catalog", SimpleNamespace(kernels=lambda: catalog.ladder("relu")))
+    monkeypatch.setattr(catalog, "kernels", lambda: catalog.ladder("relu"))
     found = ladder.run(replace(bench(), budget=-1.0))
     assert found.rows == ()
-    assert found.lines == ("left out: the last 2 of 2, the -1 s were over",)
+    assert found.lines == ("left out: the last 2 of 2, the -2.6 s were over",)
 
 
 def test_a_kernel_over_a_limit_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel = catalog.kernel("transpose/vectorised")
-    broken = replace(kernel, constants={"LINES": 33})
-    monkeypatch.setattr(ladder, "catalog", SimpleNamespace(kernels=lambda: (broken,)))
+    kernel = catalog.kernel("sum/vectorised")
+    broken = replace(kernel, constants={**kernel.constants, "THREADS": 33})
+    monkeypatch.setattr(catalog, "kernels", lambda: (broken,))
     (line,) = ladder.run(bench()).lines
-    assert line.startswith("left out: transpose/vectorised: LINES is 33")
+    assert line.startswith("left out: sum/vectorised: THREADS is 33")
+    assert "(2 times, first at sum/vectorised)" in line
+
+
+def test_a_slow_twin_is_explained_by_its_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    where, calls = bench(), FakeGpu.calls
+
+    def slower(self: FakeGpu, program: object, plan: object, buffers: dict) -> tuple:
+        found = calls(self, program, plan, buffers)
+        return found if program.language == "cuda-c" else (*found, *found)
+
+    monkeypatch.setattr(FakeGpu, "calls", slower)
+    monkeypatch.setattr(catalog, "kernels", lambda: (catalog.kernel("relu/branch"),))
+    found = ladder.run(where)
+    (twin,) = (row for row in found.rows if row.get("language") == "numba")
+    assert twin["twin_ratio"] == pytest.approx(2, rel=0.01)
+    assert twin["facts"]["numba"]["registers"] > 0
+    assert twin["why"]
+    (line,) = found.lines
+    assert line == f"relu: branch 1.00 x2.00 | branch: {twin['why']}"
+
+
+ONE = facts.Facts(32, 0, 1.0, 100, 4, 2, 16, 16, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"local_bytes": 40, "local_accesses": 6}, "40 B/thread of local memory against 0 (6 accesses)"),
+        ({"load_bytes": 4}, "loads 4 B wide against 16 B"),
+        ({"store_bytes": 2}, "stores 2 B wide against 16 B"),
+        ({"occupancy": 0.5, "registers": 64}, "occupancy 0.50 against 1.00 (64 registers against 32)"),
+        ({"loads": 1}, "1 loads written against 4: unrolled less"),
+        ({"instructions": 210}, "2.1 x the instructions"),
+        ({"calls": 3}, "3 calls against 0"),
+    ],
+)
+def test_each_fact_is_a_reason(change: dict[str, float], reason: str) -> None:
+    assert facts.reasons(ONE, replace(ONE, **change)) == reason
+    assert facts.reasons(replace(ONE, **change), ONE).startswith("by none of")
+
+
+def test_facts_are_read_off_the_machine_code() -> None:
+    kernel = catalog.kernel("copy/float4")
+    where = bench()
+    plan = where.enlarged(kernel)
+    found = facts.facts_of(where.device.build(kernel, "cuda-c"), plan)
+    assert (found.load_bytes, found.store_bytes, found.local_bytes, found.calls) == (16, 16, 0, 0)
+    assert found.loads >= 1
+    scalar = catalog.kernel("copy/scalar")
+    assert facts.facts_of(where.device.build(scalar, "cuda-c"), where.enlarged(scalar)).load_bytes == 4
 
 
 def test_stale_sources_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

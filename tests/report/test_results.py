@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from kernellab.cli import app
 from kernellab.cli.suites_command import summary
 from kernellab.errors import SpecError
-from kernellab.report.results import cell, markdown_table, replace_between, section, shown_rows
+from kernellab.report.results import TABLES, cell, markdown_table, replace_between, section, shown_rows
 from kernellab.results import Results, Shown, save
 from kernellab.suites import SUITES
 
@@ -55,6 +55,15 @@ def test_the_section_names_machine_bars_and_files() -> None:
     assert "- yes: fast enough (0.99)\n- **no**: faster still" in text
     assert "**Beside others** (cold):\n\n| what |" in text
     assert section([]) == ""
+
+
+def test_every_suite_with_a_table_is_shown_in_order() -> None:
+    assert set(TABLES) <= set(SUITES)
+    found = [Results(name, f"Title of {name}", COLUMNS, ROWS) for name in SUITES]
+    text = section(found)
+    places = [text.index(f"**Title of {name}**") for name in TABLES]
+    assert places == sorted(places)
+    assert all(f"Title of {name}" not in text for name in set(SUITES) - set(TABLES))
 
 
 def test_markers_are_needed_and_kept() -> None:
