@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kernellab.devices import cuda_arrays
 from kernellab.devices import device as find_device
 from kernellab.errors import ExecutionError
-from kernellab.intake import by_name
+from kernellab.intake import by_name, find_kernel
 from kernellab.kernel import Kernel, Language
 from kernellab.measurement import Job, prepare
 
@@ -22,6 +22,7 @@ def apply(
     language: Language = "cuda-c",
     device: str | Device = "auto",
     out: Any = None,
+    constants: Mapping[str, int] | None = None,
     **parameters: Any,
 ) -> Any:
     """Run a kernel and return what it wrote, right or wrong.
@@ -40,6 +41,11 @@ def apply(
     out : array, sequence or mapping of str to array, optional
         Where to put the outputs; any strides, and it may overlap an input. With inputs on a GPU a contiguous
         one there is written by the kernel itself.
+    constants : mapping of str to int, optional
+        The kernel's launch shape and other constants, such as ``{"VECTORS": 8}``, in place of those chosen
+        from the sizes and the device. They make another kernel, which is compiled; see `Kernel.constants`.
+        Where the block itself is no constant: ``replace(kernel, geometry=replace(kernel.geometry,
+        block=(512,)))``.
     **parameters : int or float
         Run-time scalars such as ``stride=8``.
 
@@ -67,7 +73,8 @@ def apply(
     array([0., 1., 2., 3.], dtype=float32)
     """
     place = find_device(device)
-    job = prepare(kernel, arrays, device=place, out=out, parameters=parameters)
+    asked = find_kernel(kernel).with_constants(**constants) if constants else kernel
+    job = prepare(asked, arrays, device=place, out=out, parameters=parameters)
     originals = by_name(job.plan.kernel, out)
     with job.scope(place):
         outputs = _outputs(job, place, language)

@@ -113,7 +113,7 @@ class Tuning:
     base : mapping of str to int
         What stands in the ``.cu`` file. A kernel whose constants differ from it is taken as it is.
     choose : callable
-        ``choose(sizes, element) -> {name: value}``.
+        ``choose(sizes, element) -> {name: value}``; the device's ``"multiprocessors"`` are among the sizes.
     """
 
     base: Mapping[str, int]
@@ -251,11 +251,34 @@ class Kernel:
             return self
         return replace(self, constants={**self.constants, "ELEMENT": ELEMENT_CODES.index(element)})
 
-    def tuned(self, sizes: Sizes) -> Kernel:
+    def with_constants(self, **constants: int) -> Kernel:
+        """Return the kernel with other constants; `bind` then chooses none.
+
+        Raises
+        ------
+        SpecError
+            For one that it does not have. Values are looked at by `bind`.
+
+        Examples
+        --------
+        >>> from kernellab.catalog import kernel
+        >>> kernel("scale/unrolled").with_constants(VECTORS=8).constants["VECTORS"]
+        8
+        """
+        known = [name for name in self.constants if name != "ELEMENT"]
+        for name in constants:
+            if name not in known:
+                rule = f"it has {', '.join(known) or 'none'}"
+                raise SpecError(f"{self.id}: there is no constant {name!r}, {rule}; take one of those")
+        return replace(self, constants={**self.constants, **constants}, tuning=None)
+
+    def tuned(self, sizes: Sizes, multiprocessors: int) -> Kernel:
         """Return the kernel with the constants for these sizes; itself where the caller has set some."""
         if self.tuning is None or any(self.constants[name] != to for name, to in self.tuning.base.items()):
             return self
-        return replace(self, constants={**self.constants, **self.tuning.choose(sizes, self.element)})
+        chosen = self.tuning.choose({**sizes, "multiprocessors": multiprocessors}, self.element)
+        constants = {**self.constants, **chosen}
+        return self if constants == self.constants else replace(self, constants=constants)
 
     @property
     def parts(self) -> tuple[Kernel, ...]:

@@ -209,7 +209,7 @@ def bind(
     sizes: dict[str, int] = {}
     for operand in kernel.inputs:
         checks.check_array(kernel, operand, arrays[operand.name], sizes)
-    kernel = kernel.tuned(sizes)
+    kernel = kernel.tuned(sizes, limits.multiprocessors)
     for name in parameters:
         if name not in {item.name for item in kernel.parameters}:
             known = ", ".join(item.name for item in kernel.parameters) or "none"

@@ -77,3 +77,22 @@ def test_apply_refuses_an_unknown_language():
         kl.SpecError, match="copy/scalar: language is 'cuda', it must be one of cuda-c, numba"
     ):
         apply("copy/scalar", floats(2), language="cuda")
+
+
+@each_language
+def test_apply_with_other_constants(language):
+    x = floats(5000)
+    same(apply("scale/unrolled", x, constants={"VECTORS": 8}, language=language), x * 2)
+    same(
+        apply("transpose/padded", x.reshape(50, 100), constants={"TILE": 8}, language=language),
+        x.reshape(50, 100).T,
+    )
+    with pytest.raises(kl.SpecError, match=r"^scale/unrolled: VECTORS is 17, it must be 1 to 16; take 4$"):
+        apply("scale/unrolled", x, constants={"VECTORS": 17})
+    for name, known in (("TILE", "VECTORS"), ("ELEMENT", "VECTORS")):
+        with pytest.raises(
+            kl.SpecError, match=f"^scale/unrolled: there is no constant '{name}', it has {known};"
+        ):
+            apply("scale/unrolled", x, constants={name: 1})
+    with pytest.raises(kl.SpecError, match=r"^relu/branch: there is no constant 'TILE', it has none; "):
+        apply("relu/branch", x, constants={"TILE": 1})

@@ -410,3 +410,20 @@ def test_float_parameter_must_fit(value):
         bind(rung, {"x": floats(8)}, scale=value)
     assert bind(rung, {"x": floats(8)}, scale=0.1).parameters["scale"] == np.float32(0.1)
     assert bind(rung, {"x": floats(8)}, scale=np.inf).parameters["scale"] == np.inf
+
+
+@pytest.mark.parametrize("name", ["scale/unrolled", "axpy/unrolled", "triad/unrolled"])
+def test_a_stream_fills_the_device_that_is_there(name):
+    stock = kernel(name)
+
+    def launch(n, multiprocessors, rung=stock):
+        arrays = {operand.name: ArraySpec((n,), F32) for operand in rung.inputs}
+        (step,) = bind(rung, arrays, limits=Limits(multiprocessors=multiprocessors)).steps
+        return step.constants["VECTORS"], step.grid[0]
+
+    assert launch(2**26, 132) == (4, 2**26 // 4096)
+    assert launch(2**20, 132) == (1, 1024)
+    assert launch(2**20, 32) == (4, 256)
+    assert launch(2**20, 64) == (2, 512)
+    assert launch(2**20, 132, stock.with_constants(VECTORS=4)) == (4, 256)
+    assert launch(2**20, 132, replace(stock, tuning=None)) == (4, 256)

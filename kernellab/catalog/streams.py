@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 
 from kernellab.catalog.elements import lanes
-from kernellab.kernel import Geometry, Kernel, covering
+from kernellab.kernel import Geometry, Kernel, Tuning, covering
 from kernellab.problem import ELEMENTS, Array, Arrays, Case, Cost, Problem, Sizes
 
 THREADS = 256
+THREADS_RESIDENT = 2048
+"""What a multiprocessor of an H200 holds at once."""
+
 UNROLLED = {"VECTORS": 4}
 
 
@@ -99,12 +102,20 @@ def ladder(
             alignment=16,
             fallback=scalar,
             constraint=in_registers,
+            tuning=Tuning(UNROLLED, vectors_for),
         ),
     )
 
 
 def _width(at: Sizes) -> int:
     return lanes(ELEMENTS[at["ELEMENT"]])
+
+
+def vectors_for(sizes: Sizes, element: str) -> dict[str, int]:
+    """Return as many vectors a thread as leave enough blocks to fill every multiprocessor, at most four."""
+    blocks = sizes["n"] // (THREADS * lanes(element))
+    full = sizes["multiprocessors"] * (THREADS_RESIDENT // THREADS)
+    return {"VECTORS": 4 if blocks >= 4 * full else 2 if blocks >= 2 * full else 1}
 
 
 def in_registers(constants: Sizes) -> str:
