@@ -315,7 +315,8 @@ def judge(plan: Plan, run: Run) -> Verdict:
 
 
 def _read(program: Program, plan: Plan, run: Run) -> tuple[tuple[Reading, ...], list[str]]:
-    readings = counts.readings(run.traces)
+    launches = Reading("launches", float(len(plan.steps)), "launches", "derived", "of the plan")
+    readings = (*counts.readings(run.traces), launches)
     instruments: tuple[Callable[[Program, Plan], tuple[Reading, ...]], ...]
     instruments = (static.resources, static.ptx_mix, static.sass_mix)
     reasons = []

@@ -17,12 +17,12 @@ def run_experiments(
     is_pictured: bool | None,
 ) -> None:
     """Run experiments, print each as it ends, write files, and fail if an expectation does."""
-    from kernellab.experiments import EXPERIMENTS, load
+    from kernellab.experiments import FUNDAMENTALS, load
     from kernellab.experiments.runner import run
     from kernellab.report.document import Document
     from kernellab.report.text import console, print_result, summary
 
-    experiments = [load(name) for name in dict.fromkeys(names or EXPERIMENTS)]
+    experiments = [load(name) for name in dict.fromkeys(names or FUNDAMENTALS)]
     output.check_files(json_file, html_file)
     target = console()
     is_silent = output.is_silent(json_file)

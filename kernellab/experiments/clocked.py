@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from kernellab.errors import SpecError
-from kernellab.experiments.experiment import Point
-from kernellab.instruments.clock import Timing, time_ratio
+from kernellab.errors import LabError, MismatchError, SpecError
+from kernellab.experiments.experiment import Point, Sweep
+from kernellab.instruments.clock import Rule, Timing, time_ratio
 from kernellab.kernel import Language
 
 if TYPE_CHECKING:
+    from kernellab.devices.program import Run
+    from kernellab.experiments.tools import Make
+    from kernellab.plan import Plan
+    from kernellab.record import Record
     from kernellab.workload import PlanWorkload
 
 COPY = "cudaMemcpy"
+RULE = Rule(budget=0.8)
+CLOSE = 2.0**-12
+"""How far, relative to the largest answer, the rows that NumPy does not judge may be from each other."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +54,15 @@ class GpuClock:
     ----------
     device : GpuDevice
     language : {"cuda-c", "numba"}
+    inputs : dict, optional
+        Where the inputs of the last case are kept, for clocks that share them.
     """
 
-    def __init__(self, device: Any, language: Language) -> None:
+    def __init__(self, device: Any, language: Language, inputs: dict[str, Any] | None = None) -> None:
         self.device = device
         self.language = language
+        self.nbytes: dict[str, int] = {}
+        self._inputs = {} if inputs is None else inputs
 
     def ratio(self, slow: Point, fast: Point) -> Ratio:
         """Time two points and return the first's time over the second's."""
@@ -75,14 +86,63 @@ class GpuClock:
         """
         from kernellab.workload import Workload, copy_workload, time_workloads
 
-        works: list[Workload] = [self._workload(point) for point in points]
+        plans = [self._workload(point) for point in points]
+        works: list[Workload] = [*plans]
+        self.nbytes = {work.name: work.nbytes for work in plans}
         if has_copy:
             works.append(copy_workload(self.device, works[0].nbytes, COPY))
         try:
-            return time_workloads(self.device.stopwatch(), works)
+            found = time_workloads(self.device.stopwatch(), works, rule=RULE)
+            if any(point.head for point in points):
+                self._compare(plans)
+            return found
         finally:
+            plans.clear()
             works.clear()
             self.device.memory.free_pools()
+
+    def beside(self, point: Point, name: str, make: Make, chain: Make) -> Ratio:
+        """Time somebody's callable beside a point, and return its time over the point's.
+
+        Before that its answer is compared: shape and dtype with the chain's, values with the point's.
+
+        Raises
+        ------
+        MismatchError
+            If they differ.
+        """
+        from kernellab.experiments.tools import alike
+        from kernellab.workload import CallWorkload, time_workloads
+
+        ours = self._workload(point)
+        try:
+            call = make(self.device.cupy, ours.buffers)
+            got = call()
+            alike(name, got, chain(self.device.cupy, ours.buffers)())
+            ours.run()
+            (output,) = ours.plan.outputs
+            self._near(name, got.reshape(-1), ours.buffers[output].reshape(-1))
+            del got
+            theirs = CallWorkload(name, call, ours.nbytes)
+            found = time_workloads(self.device.stopwatch(), [theirs, ours], rule=RULE)
+        finally:
+            del ours
+            self.device.memory.free_pools()
+        slow, fast = found[name], found[point.label]
+        return Ratio(*time_ratio(fast.samples, slow.samples), slow.seconds, fast.seconds)
+
+    def _near(self, name: str, one: Any, other: Any) -> None:
+        """Refuse an answer that is far from another, relative to the largest."""
+        largest = float(abs(other).max())
+        if not bool(self.device.cupy.allclose(one, other, rtol=0.0, atol=CLOSE * largest)):
+            raise MismatchError(f"{name}: its answer is another")
+
+    def _compare(self, works: Sequence[PlanWorkload]) -> None:
+        """Refuse answers that are far from the first's, where NumPy judged only their first rows."""
+        first = works[0]
+        for work in works[1:]:
+            for name in first.plan.outputs:
+                self._near(work.name, work.buffers[name], first.buffers[name])
 
     def _workload(self, point: Point) -> PlanWorkload:
         from kernellab.measurement import judge, prepare
@@ -91,8 +151,65 @@ class GpuClock:
         kernel = point.kernel
         if self.language == "numba" and not kernel.has_twin:
             raise SpecError(f"{kernel.id}: it has no Numba twin: {kernel.twin}")
-        plan = prepare(kernel, (), device=self.device, case=point.case, parameters={}).plan
+        taken = {item.name for item in kernel.parameters}
+        parameters = {name: value for name, value in point.case.parameters.items() if name in taken}
+        given = self._case_inputs(point)
+        arrays = tuple(given[operand.name] for operand in kernel.inputs)
+        plan = prepare(kernel, arrays, device=self.device, parameters=parameters).plan
         program = self.device.build(plan.kernel, self.language)
         run = self.device.run(program, plan)
-        judge(plan, run).require()
+        judge(*first_rows(plan, run, point.head)).require()
         return PlanWorkload(self.device, program, plan, point.label, run)
+
+    def _case_inputs(self, point: Point) -> Mapping[str, Any]:
+        key = f"{point.kernel.problem.name} {point.case}"
+        if key not in self._inputs:
+            self._inputs.clear()
+            self._inputs[key] = point.kernel.problem.inputs(point.case)
+        given: Mapping[str, Any] = self._inputs[key]
+        return given
+
+
+def first_rows(plan: Plan, run: Run, count: int) -> tuple[Plan, Run]:
+    """Return a plan and its run cut to the first rows; as they are for 0."""
+    from kernellab.plan import bind
+
+    if not count:
+        return plan, run
+    problem = plan.kernel.problem
+    axis = problem.operands[0].shape[0]
+    cut = {
+        name: array[:count] if problem.operand(name).shape[0] == axis else array
+        for name, array in plan.inputs.items()
+    }
+    outputs = {name: array[:count] for name, array in run.outputs.items()}
+    parameters: dict[str, Any] = dict(plan.parameters)
+    return bind(plan.kernel, cut, **parameters), replace(run, outputs=outputs)
+
+
+def time_sweep(sweep: Sweep, device: Any, records: Mapping[str, dict[str, Record]], notes: list[str]) -> None:
+    """Add to the Records of a sweep the times of its large cases; a note says what could not be timed."""
+    from kernellab.timing import Timed, readings
+
+    points = [replace(point, case=point.large) for point in sweep.points if point.large is not None]
+    kept: dict[str, Any] = {}
+    for language, found in records.items():
+        known = [point for point in points if point.label in found and found[point.label].is_right]
+        if not known:
+            continue
+        clock = GpuClock(device, language, kept)  # type: ignore[arg-type]
+        try:
+            timings = clock.times(known, has_copy=True)
+        except LabError as error:
+            notes.append(f"{sweep.title}: not timed: {error}")
+            continue
+        for point in known:
+            record, timing = found[point.label], timings[point.label]
+            speeds = readings(Timed(timing, timings[COPY]), clock.nbytes.get(point.label, 0), 0)
+            about = f"timed on {point.case.name}"
+            found[point.label] = replace(
+                record,
+                readings=(*record.readings, *speeds),
+                timings=(*record.timings, timing),
+                notes=(*record.notes, about),
+            )

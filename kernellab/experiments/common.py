@@ -27,6 +27,37 @@ LOOP_LANES = Derived(
     "loop_active_lanes", "lanes", lambda record: busiest_line(record).mean_active_lanes, "PTX"
 )
 WRONG_ELEMENTS = Derived("wrong_elements", "elements", lambda record: float(wrong_elements(record)), "")
+SECTOR = 32
+
+
+def bytes_of(*accesses: str) -> Callable[[Record], float]:
+    """Return the formula of what these accesses ask global memory for, in bytes."""
+    return lambda record: SECTOR * sum(record.value(f"global_{access}_sectors") for access in accesses)
+
+
+def per_element(access: str) -> Callable[[Record], float]:
+    """Return the formula of the bytes that an access moves an element of the largest shape: rows x columns."""
+    return lambda record: bytes_of(access)(record) / (record.sizes["rows"] * record.sizes["columns"])
+
+
+BYTES_REQUESTED = (
+    Derived("bytes_requested", "B", bytes_of("load", "store")),
+    Derived("bytes_read_per_element", "B", per_element("load")),
+    Derived("bytes_written_per_element", "B", per_element("store")),
+)
+
+
+def has_time(rows: Rows, *labels: str) -> bool:
+    """Whether points were timed."""
+    return all(rows[label].timings for label in labels)
+
+
+def time_over(rows: Rows, slow: str, fast: str) -> tuple[float, float, float]:
+    """Return the time of one point over that of another, timed in turn, and its 95 % confidence interval."""
+    from kernellab.instruments.clock import time_ratio
+
+    first, second = (rows[label].timings[-1] for label in (slow, fast))
+    return time_ratio(second.samples, first.samples)
 
 
 def ratio(record: Record, above: str, below: str) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kernellab.errors import SpecError
-from kernellab.kernel import Kernel
+from kernellab.kernel import LANGUAGES, Kernel, Language
 from kernellab.problem import Array, Case
 
 if TYPE_CHECKING:
@@ -34,12 +34,20 @@ class Point:
         Sizes, contents and parameters.
     arrays : callable, optional
         Gives inputs by name in place of the case's own.
+    large : Case, optional
+        What a GPU times in place of `case`, which is small enough to be counted: the points of a sweep in turn,
+        beside a copy of as many bytes.
+    head : int
+        How many leading rows of the large answer NumPy judges, where rows do not depend on each other; the
+        other rows are compared with those of the sweep's first point. 0 for all of it.
     """
 
     label: str
     kernel: Kernel
     case: Case
     arrays: Callable[[], Mapping[str, Array]] | None = None
+    large: Case | None = None
+    head: int = 0
 
 
 @dataclass(frozen=True)
@@ -182,6 +190,12 @@ class Experiment:
         Readings added to each Record.
     pictures : callable, optional
         ``pictures({language: Rows}) -> tuple of Picture``.
+    lessons : tuple of str
+        What is learnt, a sentence or two each.
+    languages : tuple of {"cuda-c", "numba"}
+        In which it can be run.
+    prepare : callable, optional
+        Called before anything is compiled, such as to write sources that are generated.
     """
 
     name: str
@@ -191,6 +205,9 @@ class Experiment:
     claims: tuple[Claim, ...] = ()
     derived: tuple[Derived, ...] = ()
     pictures: Callable[[Mapping[str, Rows]], tuple[Picture, ...]] | None = None
+    lessons: tuple[str, ...] = ()
+    languages: tuple[Language, ...] = LANGUAGES
+    prepare: Callable[[], object] | None = None
 
     @property
     def points(self) -> tuple[Point, ...]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kernellab.errors import LabError, SpecError
-from kernellab.experiments.clocked import GpuClock
+from kernellab.experiments.clocked import GpuClock, time_sweep
 from kernellab.experiments.experiment import (
     FAILED,
     HELD,
@@ -29,12 +29,14 @@ from kernellab.kernel import LANGUAGES, Kernel, Language
 
 if TYPE_CHECKING:
     from kernellab.devices.program import Device
+    from kernellab.instruments.clock import Mode
     from kernellab.record import Record
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how many steps are done, and how many there are."""
 ON_GPU = "a GPU run gives answers and times; counts come from --device emulator or both"
 TIME = Column("us", "seconds_cold", 2, 1e6)
+SPEED = Column("of\ncopy", "fraction_of_copy", 3)
 
 
 def run(
@@ -72,16 +74,19 @@ def run(
     """
     from kernellab.devices import device as find_device
 
-    _check_languages(languages)
+    languages = _check_languages(experiment, languages)
     started = time.perf_counter()
     is_both = device == "both"
     where = find_device("gpu" if is_both else "emulator" if device == "auto" else device)
     report = progress or (lambda what, done, total: None)
     total = len(experiment.points) * len(languages)
     report(f"{experiment.name}: compiling", 0, total)
-    _compile(experiment, where, languages)
+    if experiment.prepare is not None:
+        experiment.prepare()
+    has_clock = hasattr(where, "stopwatch")
+    _compile(experiment, where, languages, has_clock)
     panels = []
-    notes: list[str] = []
+    notes: list[str] = list(experiment.lessons)
     done = 0
     for sweep in experiment.sweeps:
         records: dict[str, dict[str, Record]] = {language: {} for language in languages}
@@ -99,9 +104,12 @@ def run(
                         continue
                     place = "emulator"
                 records[language][point.label] = _measure(experiment, point, language, place)
+        if has_clock:
+            report(f"{experiment.name}: timing {sweep.title}", done, total)
+            time_sweep(sweep, where, records, notes)
         panels.append(_panel(sweep, records))
     timed = {}
-    if hasattr(where, "stopwatch"):
+    if has_clock:
         report(f"{experiment.name}: timing what claims say of time", total, total)
         timed = _time_claims(experiment, where, languages)
     report(f"{experiment.name}: done", total, total)
@@ -114,31 +122,43 @@ def _time_claims(
 ) -> dict[tuple[str, str], tuple[str, str]]:
     """Judge on a GPU what claims say of time; by text and language."""
     found: dict[tuple[str, str], tuple[str, str]] = {}
+    kept: dict[str, Any] = {}
     for claim in experiment.claims:
         for language in languages if claim.timed is not None else ():
             try:
                 assert claim.timed is not None
-                found[claim.text, language] = claim.timed(GpuClock(where, language))
+                found[claim.text, language] = claim.timed(GpuClock(where, language, kept))
             except LabError as error:
                 found[claim.text, language] = NOT_TIMED, str(error)
     return found
 
 
-def _check_languages(languages: Sequence[str]) -> None:
+def _check_languages(experiment: Experiment, languages: Sequence[Language]) -> tuple[Language, ...]:
     wrong = [language for language in languages if language not in LANGUAGES]
     if wrong or not languages:
         raise SpecError(f"run: languages is {list(languages)!r}, it must hold some of {', '.join(LANGUAGES)}")
+    known = tuple(language for language in languages if language in experiment.languages)
+    if not known:
+        there = ", ".join(experiment.languages)
+        raise SpecError(
+            f"{experiment.name}: it runs in {there} and not in {', '.join(languages)}; ask for that"
+        )
+    return known
 
 
-def _compile(experiment: Experiment, where: Device, languages: Sequence[Language]) -> None:
-    """Compile each problem in each language; compilers and disassemblers of one run beside the others."""
-    problems: dict[str, list[Kernel]] = {}
-    for kernel in experiment.kernels:
-        problems.setdefault(kernel.problem.name, []).append(kernel)
+def _compile(experiment: Experiment, where: Device, languages: Sequence[Language], is_timed: bool) -> None:
+    """Compile what runs in each language: a problem's rungs together, those with tuned constants apart."""
+    groups: dict[str, dict[str, Kernel]] = {}
+    for point in experiment.points:
+        for case in (point.case, point.large if is_timed else None):
+            if case is not None:
+                kernel = point.kernel.tuned(case.sizes, where.limits.multiprocessors)
+                key = kernel.problem.name if kernel is point.kernel else f"{kernel.id} {kernel.constants}"
+                groups.setdefault(key, {})[kernel.id] = kernel
     jobs = [
-        (tuple(k for k in kernels if language == "cuda-c" or k.has_twin), language)
+        (tuple(k for k in kernels.values() if language == "cuda-c" or k.has_twin), language)
         for language in languages
-        for kernels in problems.values()
+        for kernels in groups.values()
     ]
     pool = ThreadPoolExecutor(max_workers=4)
     try:
@@ -153,13 +173,14 @@ def _measure(experiment: Experiment, point: Point, language: Language, where: st
     from kernellab.instruments.reading import Reading
     from kernellab.measurement import measure
 
+    mode: Mode | None = None if point.large else "cold"
     if point.arrays is None:
-        record = measure(point.kernel, case=point.case, language=language, device=where)
+        record = measure(point.kernel, case=point.case, language=language, device=where, mode=mode)
     else:
         given = point.arrays()
         parameters: dict[str, Any] = dict(point.case.parameters)
         arrays = [given[operand.name] for operand in point.kernel.inputs]
-        record = measure(point.kernel, *arrays, language=language, device=where, **parameters)
+        record = measure(point.kernel, *arrays, language=language, device=where, mode=mode, **parameters)
     is_rough = any(reading.note == "approximate" for reading in record.readings)
     if not any(reading.source == "counted" for reading in record.readings):
         return record
@@ -178,9 +199,10 @@ def _measure(experiment: Experiment, point: Point, language: Language, where: st
 
 def _panel(sweep: Sweep, records: dict[str, dict[str, Record]]) -> Panel:
     is_timed = any(item.timings for found in records.values() for item in found.values())
+    large = next((point.large.name for point in sweep.points if point.large), "")
     return Panel(
-        title=sweep.title,
-        columns=(*sweep.columns, *((TIME,) if is_timed else ())),
+        title=f"{sweep.title}; timed: {large}" if large and is_timed else sweep.title,
+        columns=(*sweep.columns, *((TIME,) if is_timed else ()), *((SPEED,) if is_timed and large else ())),
         labels=tuple(point.label for point in sweep.points),
         faults={point.label: point.kernel.fault for point in sweep.points if point.kernel.fault},
         records=records,

@@ -69,7 +69,7 @@ def _experiment(result: Result) -> dict[str, Any]:
         "tables": [_table(panel_table(panel, result.languages)) for panel in result.panels],
         "judged": [
             _table(outcome_table("Expectations", result.expectations)),
-            _table(outcome_table("Claims", result.claims)),
+            *([_table(outcome_table("Claims", result.claims))] if result.claims else []),
         ],
         "notes": result.notes,
     }

@@ -177,7 +177,8 @@ def print_result(target: Console, result: Result, *, is_pictured: bool | None = 
     for panel in result.panels:
         print_table(target, panel_table(panel, result.languages))
     print_table(target, outcome_table("Expectations", result.expectations))
-    print_table(target, outcome_table("Claims", result.claims))
+    if result.claims:
+        print_table(target, outcome_table("Claims", result.claims))
     for note in result.notes:
         target.print(Text(note, "dim"))
     target.print(summary(result))
@@ -189,7 +190,8 @@ def summary(result: Result) -> Text:
     claims = verdicts(result.claims)
     known = dict.fromkeys((*(v for v in ("held", "refuted", "needs a GPU") if v in claims), *claims))
     parts = [f"{claims.count(verdict)} {verdict}" for verdict in known]
-    text = f"{result.name}: {expectations_line(result)}; claims: {', '.join(parts)}; {result.seconds:.1f} s"
+    judged = f"; claims: {', '.join(parts)}" if parts else ""
+    text = f"{result.name}: {expectations_line(result)}{judged}; {result.seconds:.1f} s"
     is_whole = all(verdict == "held" for verdict in verdicts(result.expectations))
     return Text(text, "green" if is_whole else "yellow" if result.is_right else "bold red")
 

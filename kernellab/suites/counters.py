@@ -1,4 +1,4 @@
-"""Counters: the emulator's counts beside the hardware's, at every point of every experiment."""
+"""Counters: the emulator's counts beside the hardware's, at every point of the three experiments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from kernellab.devices.emulated import EmulatedDevice
 from kernellab.errors import UnavailableError
-from kernellab.experiments import EXPERIMENTS, load
+from kernellab.experiments import FUNDAMENTALS, load
 from kernellab.experiments.experiment import Point
 from kernellab.instruments import counters
 from kernellab.kernel import Language
@@ -70,7 +70,7 @@ def tasks() -> tuple[Task, ...]:
     """Return every right point of every experiment, in its languages."""
     return tuple(
         Task(name, point, language)
-        for name in EXPERIMENTS
+        for name in FUNDAMENTALS
         for point in load(name).points
         if not point.kernel.fault
         for language in languages_of(point.kernel)

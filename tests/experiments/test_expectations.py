@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from experiment_runs import mutant_of, result_of, with_mutant
 
-from kernellab.experiments import EXPERIMENTS, load
+from kernellab.experiments import FUNDAMENTALS, load
 
 LOOP = "for (long long f = 0; f < features; ++f)"
 
@@ -91,7 +91,7 @@ MUTANTS = {
 ROWS = [(name, *row) for name, rows in MUTANTS.items() for row in rows]
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", FUNDAMENTALS)
 def test_every_expectation_has_a_mutant(name: str) -> None:
     starts = [row[0] for row in MUTANTS[name]]
     for expectation in load(name).expectations:

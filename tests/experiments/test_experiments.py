@@ -11,7 +11,7 @@ from experiment_runs import result_of
 
 from kernellab.catalog import kernel
 from kernellab.errors import MismatchError, SpecError, UnavailableError
-from kernellab.experiments import EXPERIMENTS, load
+from kernellab.experiments import EXPERIMENTS, FUNDAMENTALS, load
 from kernellab.experiments.banks import predicted_wavefronts, tile_words, wavefronts_of
 from kernellab.experiments.clocked import GpuClock
 from kernellab.experiments.experiment import Point, Result
@@ -20,7 +20,7 @@ from kernellab.instruments.clock import Timing
 from kernellab.problem import Case
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", FUNDAMENTALS)
 def test_every_expectation_holds_in_both_languages(name: str) -> None:
     result = result_of(name)
     assert [(o.text, o.language, o.found) for o in result.expectations if o.verdict != "held"] == []
@@ -72,7 +72,7 @@ def test_counts_known_by_hand() -> None:
         assert records["float4_faulty"].diagnostics
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", FUNDAMENTALS)
 def test_json_there_and_back(name: str) -> None:
     result = result_of(name)
     text = json.dumps(result.to_dict(), allow_nan=False)
@@ -198,7 +198,7 @@ def seconds(monkeypatch):
     return known
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", FUNDAMENTALS)
 def test_a_gpu_compares_answers_and_times_and_runs_no_exhibit(name: str, seconds) -> None:
     gpu = FakeGpu()
     result = run(load(name), gpu, ("cuda-c",))
@@ -272,7 +272,7 @@ def test_both_has_counts_times_and_exhibits(monkeypatch: pytest.MonkeyPatch, sec
     assert Result.from_dict(json.loads(json.dumps(result.to_dict()))).panels[0].columns[-1].scale == 1e6
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", FUNDAMENTALS)
 def test_what_claims_time_can_be_run_in_both_languages(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[tuple[str, str]] = []
 
