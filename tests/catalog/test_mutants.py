@@ -35,7 +35,7 @@ def build(rung, language):
 
 
 def verdict_of(rung, language="cuda-c", case=0, **options):
-    plan = plan_of(rung, rung.problem.cases[case])
+    plan = plan_of(rung, rung.cases[case])
     outputs, traces = run(plan, build(rung, language), language, **options)
     return verify(plan, outputs), traces[0]
 
@@ -105,6 +105,6 @@ def test_a_corrupted_twin_fails_alone():
 @pytest.mark.parametrize("language", ["cuda-c", "numba"])
 def test_tile_16_works_in_the_same_process(name, language):
     rung = replace(kernel(f"transpose/{name}"), constants={"TILE": 16})
-    for case in range(len(rung.problem.cases)):
-        if 0 not in rung.problem.cases[case].sizes.values():
+    for case in range(len(rung.cases)):
+        if 0 not in rung.cases[case].sizes.values():
             assert verdict_of(rung, language, case)[0].is_right
