@@ -98,7 +98,7 @@ def run_rung(kernel, language, element, device) -> Answers:
 
     found, variants = Answers(), set()
     most = MOST_VARIANTS if element == ELEMENTS[0] else 1
-    for case in kernel.problem.cases:
+    for case in kernel.cases:
         try:
             plan = prepare(kernel, (), device=device, case=case, parameters={}).plan
             if (plan.kernel.element or ELEMENTS[0]) != element:
