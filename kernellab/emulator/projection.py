@@ -200,7 +200,9 @@ def _parts(code: Code) -> dict[int, int]:
     return found
 
 
-_TELLING = ("LDG", "STG", "LDS", "STS", "FFMA", "DFMA", "ATOM", "RED", "SHFL", "MUFU", "HMMA", "IMMA", "DMMA")
+_TELLING = (
+    "LDG", "STG", "LDS", "STS", "LD.", "ST.", "FFMA", "DFMA", "ATOM", "RED", "SHFL", "MUFU", "HMMA", "IMMA", "DMMA",
+)  # fmt: skip
 
 
 def _copies(instructions: Sequence[SassInstruction], parts: Mapping[int, int]) -> int:

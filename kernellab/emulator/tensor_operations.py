@@ -128,8 +128,13 @@ class ProductShape:
 
     @property
     def instructions(self) -> int:
-        """Instructions of the tensor core: tiles of at most 16 x 8 (or 8 x 16)."""
-        return -(-self.m * self.n // 128)
+        """Instructions of the tensor core: one for 16 x 8, two for that in ``wmma`` of tf32.
+
+        An ``mma`` of 8-bit floats is one here; on sm_90, whose tensor cores have it in ``wgmma`` only, it is
+        two of f16.
+        """
+        tiles = -(-self.m * self.n // 128)
+        return 2 * tiles if self.n == 16 and self.kinds[1] == "tf32" else tiles
 
 
 @lru_cache(maxsize=256)

@@ -14,6 +14,7 @@ from kernellab.compile.sass import sass_of
 from kernellab.emulator.attribution_sass import by_line
 from kernellab.emulator.fragment_requests import fragment_access
 from kernellab.emulator.ptx import parse
+from kernellab.emulator.tensor_operations import product_shape
 from kernellab.errors import ExecutionError
 
 f16, f32, f64, i32 = np.float16, np.float32, np.float64, np.int32
@@ -89,7 +90,7 @@ def test_a_product_is_that_of_numpy(narrow, wide, shape, layouts, shared):
     assert trace.diagnostics == ()
     m, n, k = shape
     assert trace.totals["tensor_flops"] == 2 * m * n * k
-    assert trace.totals["tensor_instructions"] == max(m * n // 128, 1)
+    assert trace.totals["tensor_instructions"] == max(m * n // 128, 1) * (2 if narrow == "tf32" else 1)
     assert trace.source == "SASS"
 
 
@@ -110,6 +111,10 @@ def test_what_is_issued_is_what_sass_has():
     for name, function in parse(binary.ptx).functions.items():
         lines = by_line(sass[name], function.line, function.body[-1].line)
         for instruction in function.body:
+            if product := product_shape(instruction.opcode):
+                opcodes = lines[instruction.line].opcodes
+                found = sum(n for opcode, n in opcodes.items() if opcode.startswith(("HMMA", "IMMA", "DMMA")))
+                assert found == product.instructions, instruction
             access = fragment_access(instruction.opcode)
             if access is None:
                 continue
@@ -121,6 +126,15 @@ def test_what_is_issued_is_what_sass_has():
             )
             checked += 1
     assert checked >= 4 * len(CASES)
+
+
+@pytest.mark.parametrize(("narrow", "wide", "shape"), KINDS)
+def test_instructions_are_those_of_the_machine_code(narrow, wide, shape):
+    """Without loops every SASS instruction runs once, also where one of PTX became several equal ones."""
+    case = narrow, wide, shape, (True,) * 3, False
+    code = sass_of(WMMA.binary).functions[WMMA.binary.names[name_of(*case)]]
+    _, _, trace, _ = multiply(*case)
+    assert trace.totals["warp_instructions"] == sum(each.predicate != "!PT" for each in code)
 
 
 @pytest.mark.parametrize(
