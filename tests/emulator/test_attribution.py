@@ -620,3 +620,33 @@ def test_numbas_kernels_are_decided_too():
             found = attribute(function, listing.get(name))
             assert (name, found.mapped) == (name, 1.0)
             assert found.accesses
+
+
+WMMA_LOAD = "wmma.load.a.sync.aligned.row.m16n16k16.{}.f16 {{%r2,%r3,%r4,%r5,%r6,%r7,%r8,%r9}}, [{}], %r10;"
+
+
+@pytest.mark.parametrize(("copies", "is_exact"), [(4, True), (8, True), (3, False), (6, False)])
+def test_a_fragment_is_several_requests(copies, is_exact):
+    function = _function(WMMA_LOAD.format("global", "%rd1"))
+    found = attribute(function, _sass(*[f"2 LDG.E R{i}, [R4.64]" for i in range(copies)]))
+    assert _by_line(function, found) == {2: Access(4, is_approximate=not is_exact)}
+
+
+def test_a_fragment_in_shared_memory_is_a_matrix():
+    function = _function(WMMA_LOAD.format("shared", "%r1"))
+    found = attribute(function, _sass("2 LDSM.16.M88.4 R4, [R4]"))
+    assert _by_line(function, found) == {2: Access(16)}
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r1], {%r2};",
+        "wmma.store.d.sync.aligned.row.m16n16k16.shared.f16 [%r1], {%r2,%r3,%r4,%r5}, %r6;",
+        "cp.async.ca.shared.global [%r1], [%rd1], 4;",
+    ],
+)
+def test_an_address_that_comes_first_is_no_result(between):
+    function = _function(f"st.shared.f32 [%r1], %f1;\n{between}\nst.shared.f32 [%r1+4], %f2;")
+    found = attribute(function, _sass("4 STS.64 [R6], R2"))
+    assert _by_line(function, found)[2] == Access(8)
