@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernellab.catalog import picks, reductions
+from kernellab.catalog import fold_twins, reductions
 from kernellab.problem import Array, Arrays, Cost, Operand, Problem, Sizes
 
 
@@ -39,17 +39,17 @@ PROBLEM = Problem(
 
 def sequential(THREADS: int, element: str) -> Any:
     """Make the twins of argmax/sequential."""
-    return picks.sequential(THREADS, element)
+    return fold_twins.tree("argmax", False, THREADS, element)
 
 
 def shuffle(THREADS: int, element: str) -> Any:
     """Make the twins of argmax/shuffle."""
-    return picks.shuffle(THREADS, element)
+    return fold_twins.shuffle("argmax", THREADS, element)
 
 
 def vectorised(THREADS: int, VECTORS: int, BLOCKS: int, element: str) -> Any:
     """Make the twin of argmax/vectorised."""
-    return picks.vectorised(THREADS, VECTORS, element)
+    return fold_twins.vectorised("argmax", THREADS, VECTORS, element)
 
 
 SHUFFLE = reductions.two_launches(PROBLEM, "shuffle", shuffle)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kernellab.catalog import elements, reductions, scans
+from kernellab.catalog import elements, folds, reductions, scans
 from kernellab.kernel import Geometry, Kernel, Stage, covering
 from kernellab.problem import ELEMENTS, Array, Arrays, Case, Cost, Operand, Parameter, Problem, Sizes
 
@@ -87,13 +87,13 @@ def _totals(THREADS: int, element: str) -> Any:
     from numba import cuda, float32
 
     to_float, _ = elements.conversions(element)
-    NONE, _, _, block_sum = reductions.folding("sum")
-    WARPS = THREADS // 32
+    _, block_sum = folds.over_threads("sum")
+    WARPS, ZERO = THREADS // 32, float32(0)
 
     def totals(x, partials):
         sums = cuda.shared.array(32, float32)
         i = cuda.grid(1)
-        mine = NONE
+        mine = ZERO
         if i < x.size:
             mine = to_float(x[i])
         mine = block_sum(mine, sums, WARPS)
@@ -282,7 +282,7 @@ def tile_functions(THREADS: int, VECTORS: int, element: str) -> tuple[Any, Any, 
     warp_scan, _ = scans.warp_scans()
     EACH, WARPS = elements.lanes(element), THREADS // 32
     KEPT, TILE = VECTORS * EACH, THREADS * VECTORS * EACH
-    ZERO, ALL_LANES = float32(0), reductions.ALL_LANES
+    ZERO, ALL_LANES = float32(0), folds.ALL_LANES
 
     @cuda.jit(device=True)
     def start(tile):

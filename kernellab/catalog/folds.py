@@ -1,132 +1,255 @@
-"""Folds: the twins of sum and max, which differ in what they merge with; see `reductions.folding`."""
+"""Folds: sum, max and argmax as device functions for twins, and their merge over a warp and a block.
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+The counterpart of ``kernels_cu/include/reduce.cuh``. A value is a float32, for argmax a pair (value, place).
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 # ruff: noqa: N803, N806
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cache
+from typing import Any, Literal, NamedTuple
 
-from kernellab.catalog import elements, reductions
-from kernellab.catalog.reductions import Fold
+import numpy as np
+
+from kernellab.catalog import elements
+
+Fold = Literal["sum", "max", "argmax"]
+ALL_LANES = 0xFFFFFFFF
+NOWHERE = 2**63 - 1
 
 
-def named(function: Any, name: str) -> Any:
-    """Give a twin the name of its entry."""
-    function.__name__ = function.__qualname__ = name
-    return function
+class Folding(NamedTuple):
+    """What a fold merges, as device functions.
+
+    Attributes
+    ----------
+    none, merge : device function
+        ``none()`` is the value of no element; ``merge(a, b)``.
+    value_of : device function
+        ``value_of(element, place)``.
+    start, of, next, visit_of, found : device function
+        What one thread carries through vectors: ``start()``, ``next(carried, of(kept, at), visit)``, and then
+        ``found(carried, place)``, of the first element of the vector that it saw at ``visit_of(carried)``.
+    fetch, keep : device function
+        ``fetch(slots, i)``, ``keep(slots, i, value)``: in an array, for argmax in two.
+    """
+
+    none: Any
+    merge: Any
+    value_of: Any
+    start: Any
+    of: Any
+    next: Any
+    visit_of: Any
+    found: Any
+    fetch: Any
+    keep: Any
 
 
-def tree(fold: Fold, is_interleaved: bool, THREADS: int, element: str) -> tuple[Any, Any]:
-    """Make the twins of interleaved and sequential: a tree in shared memory, in one or the other order."""
+@cache
+def folding(fold: Fold, EACH: int = 1) -> Folding:
+    """Return the functions of one fold, for vectors of `EACH` elements."""
+    return _places(EACH) if fold == "argmax" else _values(fold, EACH)
+
+
+@cache
+def _largest(EACH: int) -> Any:
     from numba import cuda, float32
+    from numba.cuda import libdevice
 
-    to_float, from_float = elements.conversions(element)
-    NONE, merge, _, _ = reductions.folding(fold)
+    NAN = float32(np.nan)
 
     @cuda.jit(device=True)
-    def interleaved(scratch):
-        t, step = cuda.threadIdx.x, 1
-        while step < THREADS:
-            if t % (2 * step) == 0:
-                left = scratch[t]
-                right = scratch[t + step]
-                scratch[t] = merge(left, right)
-            cuda.syncthreads()
-            step *= 2
+    def largest(kept, at):
+        # fmaxf is one instruction, and one more looks at two elements for NaN.
+        top = kept[at]
+        last = kept[at + EACH - 1]
+        has_nan = top != top or last != last
+        for k in range(at + 1, at + EACH):
+            top = libdevice.fmaxf(top, kept[k])
+        for k in range(at + 1, at + EACH - 1, 2):
+            has_nan |= kept[k] != kept[k] or kept[k + 1] != kept[k + 1]
+        return NAN if has_nan else top
 
-    @cuda.jit(device=True)
-    def sequential(scratch):
-        t, step = cuda.threadIdx.x, THREADS // 2
-        while step > 0:
-            if t < step:
-                left = scratch[t]
-                right = scratch[t + step]
-                scratch[t] = merge(left, right)
-            cuda.syncthreads()
-            step //= 2
-
-    over_block = interleaved if is_interleaved else sequential
-
-    def blocks(x, partials):
-        scratch = cuda.shared.array(THREADS, float32)
-        t = cuda.threadIdx.x
-        i = cuda.grid(1)
-        mine = NONE
-        if i < x.size:
-            mine = to_float(x[i])
-        scratch[t] = mine
-        cuda.syncthreads()
-        over_block(scratch)
-        if t == 0:
-            partials[cuda.blockIdx.x] = scratch[0]
-
-    def rest(partials, y):
-        scratch = cuda.shared.array(THREADS, float32)
-        t = cuda.threadIdx.x
-        mine = NONE
-        for i in range(t, partials.size, THREADS):
-            mine = merge(mine, partials[i])
-        scratch[t] = mine
-        cuda.syncthreads()
-        over_block(scratch)
-        if t == 0:
-            y[0] = from_float(scratch[0])
-
-    name = f"{fold}_{'interleaved' if is_interleaved else 'sequential'}"
-    return named(blocks, f"{name}_blocks"), named(rest, f"{name}_rest")
+    return largest
 
 
-def shuffle(fold: Fold, THREADS: int, element: str) -> tuple[Any, Any]:
-    """Make the twins of shuffle."""
-    from numba import cuda, float32
-
-    to_float, from_float = elements.conversions(element)
-    NONE, merge, _, over_block = reductions.folding(fold)
-    WARPS = THREADS // 32
-
-    def blocks(x, partials):
-        scratch = cuda.shared.array(32, float32)
-        i = cuda.grid(1)
-        mine = NONE
-        if i < x.size:
-            mine = to_float(x[i])
-        mine = over_block(mine, scratch, WARPS)
-        if cuda.threadIdx.x == 0:
-            partials[cuda.blockIdx.x] = mine
-
-    def rest(partials, y):
-        scratch = cuda.shared.array(32, float32)
-        mine = NONE
-        for i in range(cuda.threadIdx.x, partials.size, THREADS):
-            mine = merge(mine, partials[i])
-        mine = over_block(mine, scratch, WARPS)
-        if cuda.threadIdx.x == 0:
-            y[0] = from_float(mine)
-
-    return named(blocks, f"{fold}_shuffle_blocks"), named(rest, f"{fold}_shuffle_rest")
-
-
-def vectorised(fold: Fold, THREADS: int, VECTORS: int, element: str) -> Any:
-    """Make the twin of vectorised."""
+def _values(fold: Fold, EACH: int) -> Folding:
     from numba import cuda, float32, int32
 
-    fill, _ = elements.register_access(element)
-    to_float, from_float = elements.conversions(element)
-    NONE, merge, _, over_block = reductions.folding(fold)
-    EACH, WARPS = elements.lanes(element), THREADS // 32
-    KEPT, TILE = EACH * VECTORS, THREADS * VECTORS
+    NONE, NO_VISIT = float32(0 if fold == "sum" else -np.inf), int32(0)
 
-    def twin(x, y, partials, finished):
-        scratch = cuda.shared.array(32, float32)
-        is_last = cuda.shared.array(1, int32)
-        kept = cuda.local.array(KEPT, float32)
+    @cuda.jit(device=True)
+    def none():
+        return NONE
+
+    @cuda.jit(device=True)
+    def add(a, b):
+        return a + b
+
+    @cuda.jit(device=True)
+    def larger(a, b):
+        # NaN wins, as in NumPy.
+        return a if a > b or a != a else b
+
+    merge = add if fold == "sum" else larger
+
+    @cuda.jit(device=True)
+    def value_of(element, place):
+        return element
+
+    @cuda.jit(device=True)
+    def total(kept, at):
+        mine = kept[at]
+        for k in range(at + 1, at + EACH):
+            mine += kept[k]
+        return mine
+
+    @cuda.jit(device=True)
+    def following(carried, value, visit):
+        return merge(carried, value)
+
+    @cuda.jit(device=True)
+    def visit_of(carried):
+        return NO_VISIT
+
+    @cuda.jit(device=True)
+    def found(carried, place):
+        return carried
+
+    @cuda.jit(device=True)
+    def fetch(slots, i):
+        return slots[i]
+
+    @cuda.jit(device=True)
+    def keep(slots, i, value):
+        slots[i] = value
+
+    of = total if fold == "sum" else _largest(EACH)
+    return Folding(none, merge, value_of, none, of, following, visit_of, found, fetch, keep)
+
+
+def _places(EACH: int) -> Folding:
+    from numba import cuda, float32, int32, int64
+
+    LOWEST, NO_PLACE, NO_VISIT = float32(-np.inf), int64(NOWHERE), int32(0)
+
+    @cuda.jit(device=True)
+    def none():
+        return LOWEST, NO_PLACE
+
+    @cuda.jit(device=True)
+    def better(one, other):
+        value, place = one
+        other_value, other_place = other
+        # With `or` and `and` these were branches, and lanes would diverge.
+        is_tie = (value == other_value) | ((value != value) & (other_value != other_value))
+        is_first = (value > other_value) | ((value != value) & (other_value == other_value))
+        is_one = is_first | (is_tie & (place < other_place))
+        return value if is_one else other_value, place if is_one else other_place
+
+    @cuda.jit(device=True)
+    def value_of(element, place):
+        return element, int64(place)
+
+    @cuda.jit(device=True)
+    def start():
+        return LOWEST, NO_VISIT
+
+    @cuda.jit(device=True)
+    def following(carried, value, visit):
+        # Vectors are visited in the order of places: only a larger value, or the first NaN, takes over.
+        best, seen = carried
+        is_better = (not (value <= best)) & (best == best)
+        return value if is_better else best, visit if is_better else seen
+
+    @cuda.jit(device=True)
+    def visit_of(carried):
+        return carried[1]
+
+    @cuda.jit(device=True)
+    def found(carried, place):
+        return carried[0], int64(place)
+
+    @cuda.jit(device=True)
+    def fetch(slots, i):
+        return slots[0][i], slots[1][i]
+
+    @cuda.jit(device=True)
+    def keep(slots, i, best):
+        slots[0][i] = best[0]
+        slots[1][i] = best[1]
+
+    return Folding(none, better, value_of, start, _largest(EACH), following, visit_of, found, fetch, keep)
+
+
+@cache
+def over_threads(fold: Fold) -> tuple[Any, Any]:
+    """Return ``over_warp(value)``, in lane 0, and ``over_block(value, scratch, warps)``, in thread 0."""
+    from numba import cuda
+
+    functions = folding(fold)
+    none, merge, fetch, keep = functions.none, functions.merge, functions.fetch, functions.keep
+
+    @cuda.jit(device=True)
+    def lower_value(value, step):
+        return cuda.shfl_down_sync(ALL_LANES, value, step)
+
+    @cuda.jit(device=True)
+    def lower_best(best, step):
+        value = cuda.shfl_down_sync(ALL_LANES, best[0], step)
+        return value, cuda.shfl_down_sync(ALL_LANES, best[1], step)
+
+    from_lane_below = lower_best if fold == "argmax" else lower_value
+
+    @cuda.jit(device=True)
+    def over_warp(value):
+        for step in (16, 8, 4, 2, 1):
+            value = merge(value, from_lane_below(value, step))
+        return value
+
+    @cuda.jit(device=True)
+    def over_block(value, scratch, warps):
         t = cuda.threadIdx.x
-        whole = x.size // EACH
-        mine = NONE
+        value = over_warp(value)
+        if t % 32 == 0:
+            keep(scratch, t // 32, value)
+        cuda.syncthreads()
+        of_warp = none()
+        if t < warps:
+            of_warp = fetch(scratch, t)
+        cuda.syncthreads()
+        return over_warp(of_warp)
 
-        # Tiles: all loads first, then the merges.
-        for start in range(cuda.blockIdx.x * TILE, whole, cuda.gridDim.x * TILE):
+    return over_warp, over_block
+
+
+@cache
+def over_line(fold: Fold, THREADS: int, VECTORS: int, element: str) -> Any:
+    """Return ``find(x, is_wide, t, first, step)``: what thread `t` of THREADS finds in its share of a line.
+
+    Tiles are ``first``, ``first + step``, ...; `is_wide` says whether the line starts at 16 bytes.
+    """
+    from numba import cuda, float32, int32
+
+    EACH = elements.lanes(element)
+    fill, _ = elements.register_access(element)
+    to_float, _ = elements.conversions(element)
+    functions = folding(fold, EACH)
+    merge, start_of, of, following = functions.merge, functions.start, functions.of, functions.next
+    visit_of, found = functions.visit_of, functions.found
+    KEPT, TILE = EACH * VECTORS, THREADS * VECTORS
+    FIRST_VISIT = int32(0)
+
+    @cuda.jit(device=True)
+    def in_vectors(x, whole, t, first, step):
+        kept = cuda.local.array(KEPT, float32)
+        mine, visit = start_of(), FIRST_VISIT
+        # All loads of a tile first, then the merges. A `range` with such a step would divide for its length.
+        start = first * TILE
+        while start < whole:
             for v in range(VECTORS):
                 i = start + v * THREADS + t
                 if i < whole:
@@ -134,120 +257,67 @@ def vectorised(fold: Fold, THREADS: int, VECTORS: int, element: str) -> Any:
             for v in range(VECTORS):
                 i = start + v * THREADS + t
                 if i < whole:
-                    for k in range(EACH * v, EACH * v + EACH):
-                        mine = merge(mine, kept[k])
-        last = EACH * whole + cuda.grid(1)
-        if last < x.size:
-            mine = merge(mine, to_float(x[last]))
-        mine = over_block(mine, scratch, WARPS)
+                    mine = following(mine, of(kept, EACH * v), int32(visit + v))
+            visit = int32(visit + VECTORS)
+            start += step * TILE
+        at = visit_of(mine)
+        i = (first + at // VECTORS * step) * TILE + at % VECTORS * THREADS + t
+        return found(mine, i * EACH if i < whole else NOWHERE)
 
-        # Leave the block's value where the last block will see it: fence, then count.
-        if t == 0:
-            partials[cuda.blockIdx.x] = mine
-            cuda.threadfence()
-            before = cuda.atomic.inc(finished, 0, cuda.gridDim.x - 1)
-            is_last[0] = before == cuda.gridDim.x - 1
-        cuda.syncthreads()
-        if is_last[0]:
-            mine = NONE
-            for i in range(t, cuda.gridDim.x, THREADS):
-                mine = merge(mine, partials[i])
-            mine = over_block(mine, scratch, WARPS)
-            if t == 0:
-                y[0] = from_float(mine)
+    @cuda.jit(device=True)
+    def in_elements(x, begin, step):
+        mine, visit = start_of(), FIRST_VISIT
+        i = begin
+        while i < x.size:
+            mine = following(mine, to_float(x[i]), visit)
+            visit = int32(visit + 1)
+            i += step
+        return found(mine, begin + visit_of(mine) * step if begin < x.size else NOWHERE)
 
-    return named(twin, f"{fold}_vectorised")
+    @cuda.jit(device=True)
+    def find(x, is_wide, t, first, step):
+        whole = x.size // EACH if is_wide else 0
+        mine = in_vectors(x, whole, t, first, step)
+        return merge(mine, in_elements(x, whole * EACH + first * THREADS + t, step * THREADS))
+
+    return find
 
 
-def row_warp(fold: Fold, VECTORS: int, element: str) -> Any:
-    """Make the twin of warp: a warp a row."""
-    from numba import cuda, float32
+@cache
+def answering(fold: Fold, element: str) -> tuple[Any, Any]:
+    """Return ``put(y, i, value)``, and ``put_exact(y, i, value, line)`` for a whole warp.
 
-    fill, _ = elements.register_access(element)
-    to_float, from_float = elements.conversions(element)
-    NONE, merge, over_warp, _ = reductions.folding(fold)
+    The latter first looks where in the vector at its place the best value stands.
+    """
+    from numba import cuda
+
     EACH = elements.lanes(element)
-    KEPT = EACH * VECTORS
-
-    def twin(x, y):
-        kept = cuda.local.array(KEPT, float32)
-        row = cuda.grid(1) // 32
-        lane = cuda.threadIdx.x % 32
-        columns = x.shape[1]
-        if row < x.shape[0]:
-            mine = NONE
-            if columns % EACH == 0:
-                whole = columns // EACH
-                for start in range(lane, whole, 32 * VECTORS):
-                    for v in range(VECTORS):
-                        i = start + v * 32
-                        if i < whole:
-                            fill(kept, EACH * v, x, row * columns + EACH * i)
-                    for v in range(VECTORS):
-                        i = start + v * 32
-                        if i < whole:
-                            for k in range(EACH * v, EACH * v + EACH):
-                                mine = merge(mine, kept[k])
-            else:
-                for i in range(lane, columns, 32):
-                    mine = merge(mine, to_float(x[row, i]))
-            mine = over_warp(mine)
-            if lane == 0:
-                y[row] = from_float(mine)
-
-    return named(twin, f"row_{fold}_warp")
-
-
-def row_split(fold: Fold, THREADS: int, VECTORS: int, element: str) -> Any:
-    """Make the twin of split: as many blocks a row as ``partials`` has room for."""
-    from numba import cuda, float32, int32
-
-    fill, _ = elements.register_access(element)
     to_float, from_float = elements.conversions(element)
-    NONE, merge, _, over_block = reductions.folding(fold)
-    EACH, WARPS = elements.lanes(element), THREADS // 32
-    KEPT, TILE = EACH * VECTORS, THREADS * VECTORS
 
-    def twin(x, y, partials, finished):
-        scratch = cuda.shared.array(32, float32)
-        is_last = cuda.shared.array(1, int32)
-        kept = cuda.local.array(KEPT, float32)
-        t = cuda.threadIdx.x
-        columns = x.shape[1]
-        splits = partials.size // y.size
-        row, split = cuda.blockIdx.x // splits, cuda.blockIdx.x % splits
-        mine = NONE
+    @cuda.jit(device=True)
+    def put_value(y, i, value):
+        y[i] = from_float(value)
 
-        # Tiles of whole vectors: all loads first, then the merges. Rows that start between go by elements.
-        if columns % EACH == 0:
-            whole = columns // EACH
-            for start in range(split * TILE, whole, splits * TILE):
-                for v in range(VECTORS):
-                    i = start + v * THREADS + t
-                    if i < whole:
-                        fill(kept, EACH * v, x, row * columns + EACH * i)
-                for v in range(VECTORS):
-                    i = start + v * THREADS + t
-                    if i < whole:
-                        for k in range(EACH * v, EACH * v + EACH):
-                            mine = merge(mine, kept[k])
-        else:
-            for i in range(split * THREADS + t, columns, splits * THREADS):
-                mine = merge(mine, to_float(x[row, i]))
-        mine = over_block(mine, scratch, WARPS)
+    @cuda.jit(device=True)
+    def put_once(y, i, value, line):
+        if cuda.threadIdx.x % 32 == 0:
+            y[i] = from_float(value)
 
-        # Leave the block's value where the row's last block will see it: fence, then count.
-        if t == 0:
-            partials[cuda.blockIdx.x] = mine
-            cuda.threadfence()
-            is_last[0] = cuda.atomic.inc(finished, row, splits - 1) == splits - 1
-        cuda.syncthreads()
-        if is_last[0]:
-            mine = NONE
-            for i in range(t, splits, THREADS):
-                mine = merge(mine, partials[row * splits + i])
-            mine = over_block(mine, scratch, WARPS)
-            if t == 0:
-                y[row] = from_float(mine)
+    @cuda.jit(device=True)
+    def put_place(y, i, best):
+        y[i] = best[1]
 
-    return named(twin, f"row_{fold}_split")
+    @cuda.jit(device=True)
+    def put_exact(y, i, best, line):
+        value = cuda.shfl_sync(ALL_LANES, best[0], 0)
+        place = cuda.shfl_sync(ALL_LANES, best[1], 0)
+        lane = cuda.threadIdx.x % 32
+        is_it = False
+        if lane < EACH and place + lane < line.size:
+            seen = to_float(line[place + lane])
+            is_it = seen == value or (seen != seen and value != value)
+        exact = place + cuda.ffs(cuda.ballot_sync(ALL_LANES, is_it)) - 1
+        if lane == 0:
+            y[i] = exact
+
+    return (put_place, put_exact) if fold == "argmax" else (put_value, put_once)

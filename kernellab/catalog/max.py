@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernellab.catalog import folds, reductions
+from kernellab.catalog import fold_twins, reductions
 from kernellab.problem import Array, Arrays, Cost, Operand, Problem, Sizes
 
 
@@ -41,17 +41,17 @@ PROBLEM = Problem(
 
 def sequential(THREADS: int, element: str) -> Any:
     """Make the twins of max/sequential."""
-    return folds.tree("max", False, THREADS, element)
+    return fold_twins.tree("max", False, THREADS, element)
 
 
 def shuffle(THREADS: int, element: str) -> Any:
     """Make the twins of max/shuffle."""
-    return folds.shuffle("max", THREADS, element)
+    return fold_twins.shuffle("max", THREADS, element)
 
 
 def vectorised(THREADS: int, VECTORS: int, BLOCKS: int, element: str) -> Any:
     """Make the twin of max/vectorised."""
-    return folds.vectorised("max", THREADS, VECTORS, element)
+    return fold_twins.vectorised("max", THREADS, VECTORS, element)
 
 
 SHUFFLE = reductions.two_launches(PROBLEM, "shuffle", shuffle)

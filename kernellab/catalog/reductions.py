@@ -1,14 +1,10 @@
-"""Reductions: what the sums and maxima of a whole array and of each row share; twins of ``reduce.cuh``."""
-
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
-# ruff: noqa: N806
+"""Reductions: what the sums and maxima of a whole array and of each row share: cases and launches."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +12,8 @@ from kernellab.catalog.elements import lanes
 from kernellab.kernel import Geometry, Kernel, Stage, covering
 from kernellab.problem import ELEMENTS, Array, Case, Operand, Sizes
 
-Fold = Literal["sum", "max"]
-ALL_LANES = 0xFFFFFFFF
 TREE = {"THREADS": 256}
-STREAM = {"THREADS": 512, "VECTORS": 4, "BLOCKS": 8}
+STREAM = {"THREADS": 512, "VECTORS": 4, "BLOCKS": 4}
 SPLIT = {"THREADS": 256, "VECTORS": 4, "BLOCKS": 16}
 WARPS = {"THREADS": 256, "VECTORS": 4}
 
@@ -210,88 +204,3 @@ def row_ladder(problem: Any, warp: Callable[..., Any], split: Callable[..., Any]
             zeroed=("finished",),
         ),
     )
-
-
-# -- twins
-@cache
-def folding(fold: Fold) -> tuple[Any, Any, Any, Any]:
-    """Return what a twin folds with: the neutral value, merge, merge over a warp, merge over a block.
-
-    The last takes the value, 32 float32 of shared memory and the number of warps; its answer is in thread 0.
-    """
-    from numba import cuda, float32
-
-    NONE = float32(0.0) if fold == "sum" else float32(-np.inf)
-
-    @cuda.jit(device=True)
-    def add(a, b):
-        return a + b
-
-    @cuda.jit(device=True)
-    def larger(a, b):
-        # NaN wins, as in NumPy.
-        return a if a > b or a != a else b
-
-    merge = add if fold == "sum" else larger
-
-    @cuda.jit(device=True)
-    def over_warp(value):
-        for step in (16, 8, 4, 2, 1):
-            value = merge(value, cuda.shfl_down_sync(ALL_LANES, value, step))
-        return value
-
-    @cuda.jit(device=True)
-    def over_block(value, scratch, warps):
-        t = cuda.threadIdx.x
-        value = over_warp(value)
-        if t % 32 == 0:
-            scratch[t // 32] = value
-        cuda.syncthreads()
-        of_warp = NONE
-        if t < warps:
-            of_warp = scratch[t]
-        cuda.syncthreads()
-        return over_warp(of_warp)
-
-    return NONE, merge, over_warp, over_block
-
-
-@cache
-def picking() -> tuple[Any, Any, Any]:
-    """Return what the twins of argmax merge with: better, best of a warp, best of a block; all on pairs."""
-    from numba import cuda, float32, int64
-
-    LOWEST, NOWHERE = float32(-np.inf), int64(2**63 - 1)
-
-    @cuda.jit(device=True)
-    def better(value, place, other, other_place):
-        is_tie = value == other or (value != value and other != other)
-        is_first = value > other or (value != value and other == other)
-        if is_first or (is_tie and place < other_place):
-            return value, place
-        return other, other_place
-
-    @cuda.jit(device=True)
-    def over_warp(value, place):
-        for step in (16, 8, 4, 2, 1):
-            other = cuda.shfl_down_sync(ALL_LANES, value, step)
-            other_place = cuda.shfl_down_sync(ALL_LANES, place, step)
-            value, place = better(value, place, other, other_place)
-        return value, place
-
-    @cuda.jit(device=True)
-    def over_block(value, place, scratch, scratch_places, warps):
-        t = cuda.threadIdx.x
-        value, place = over_warp(value, place)
-        if t % 32 == 0:
-            scratch[t // 32] = value
-            scratch_places[t // 32] = place
-        cuda.syncthreads()
-        value, place = LOWEST, NOWHERE
-        if t < warps:
-            value = scratch[t]
-            place = scratch_places[t]
-        cuda.syncthreads()
-        return over_warp(value, place)
-
-    return better, over_warp, over_block

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernellab.catalog import picks, reductions
+from kernellab.catalog import fold_twins, reductions
 from kernellab.catalog.argmax import reference
 from kernellab.problem import Arrays, Cost, Operand, Problem, Sizes
 
@@ -35,12 +35,12 @@ PROBLEM = Problem(
 
 def warp(THREADS: int, VECTORS: int, element: str) -> Any:
     """Make the twin of row_argmax/warp."""
-    return picks.row_warp(VECTORS, element)
+    return fold_twins.row_warp("argmax", VECTORS, element)
 
 
 def split(THREADS: int, VECTORS: int, BLOCKS: int, element: str) -> Any:
     """Make the twin of row_argmax/split."""
-    return picks.row_split(THREADS, VECTORS, element)
+    return fold_twins.row_split("argmax", THREADS, VECTORS, element)
 
 
 LADDER = reductions.row_ladder(PROBLEM, warp, split)

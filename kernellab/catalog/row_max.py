@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernellab.catalog import folds, reductions
+from kernellab.catalog import fold_twins, reductions
 from kernellab.catalog.max import reference
 from kernellab.problem import Arrays, Cost, Operand, Problem, Sizes
 
@@ -36,12 +36,12 @@ PROBLEM = Problem(
 
 def warp(THREADS: int, VECTORS: int, element: str) -> Any:
     """Make the twin of row_max/warp."""
-    return folds.row_warp("max", VECTORS, element)
+    return fold_twins.row_warp("max", VECTORS, element)
 
 
 def split(THREADS: int, VECTORS: int, BLOCKS: int, element: str) -> Any:
     """Make the twin of row_max/split."""
-    return folds.row_split("max", THREADS, VECTORS, element)
+    return fold_twins.row_split("max", THREADS, VECTORS, element)
 
 
 LADDER = reductions.row_ladder(PROBLEM, warp, split)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernellab.catalog import folds, reductions
+from kernellab.catalog import fold_twins, reductions
 from kernellab.catalog.sum import reference
 from kernellab.problem import Array, Arrays, Case, Cost, Operand, Problem, Sizes
 
@@ -43,12 +43,12 @@ PROBLEM = Problem(
 
 def warp(THREADS: int, VECTORS: int, element: str) -> Any:
     """Make the twin of row_sum/warp."""
-    return folds.row_warp("sum", VECTORS, element)
+    return fold_twins.row_warp("sum", VECTORS, element)
 
 
 def split(THREADS: int, VECTORS: int, BLOCKS: int, element: str) -> Any:
     """Make the twin of row_sum/split."""
-    return folds.row_split("sum", THREADS, VECTORS, element)
+    return fold_twins.row_split("sum", THREADS, VECTORS, element)
 
 
 LADDER = reductions.row_ladder(PROBLEM, warp, split)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernellab.catalog import folds, reductions
+from kernellab.catalog import fold_twins, reductions
 from kernellab.problem import Array, Arrays, Case, Cost, Operand, Problem, Sizes
 
 
@@ -51,22 +51,22 @@ PROBLEM = Problem(
 
 def interleaved(THREADS: int, element: str) -> Any:
     """Make the twins of sum/interleaved."""
-    return folds.tree("sum", True, THREADS, element)
+    return fold_twins.tree("sum", True, THREADS, element)
 
 
 def sequential(THREADS: int, element: str) -> Any:
     """Make the twins of sum/sequential."""
-    return folds.tree("sum", False, THREADS, element)
+    return fold_twins.tree("sum", False, THREADS, element)
 
 
 def shuffle(THREADS: int, element: str) -> Any:
     """Make the twins of sum/shuffle."""
-    return folds.shuffle("sum", THREADS, element)
+    return fold_twins.shuffle("sum", THREADS, element)
 
 
 def vectorised(THREADS: int, VECTORS: int, BLOCKS: int, element: str) -> Any:
     """Make the twin of sum/vectorised."""
-    return folds.vectorised("sum", THREADS, VECTORS, element)
+    return fold_twins.vectorised("sum", THREADS, VECTORS, element)
 
 
 SHUFFLE = reductions.two_launches(PROBLEM, "shuffle", shuffle)

@@ -5,16 +5,16 @@
 //           of them
 // load x 4 sectors/request
 // store y 1 sectors/request
-// load partials 4 sectors/request
+// load partials 6 sectors/request
 // store partials 1 sectors/request
 // shared store scratch 1 wavefronts/request
 // shared load scratch 1 wavefronts/request
-// shared load scratch 65 requests
+// shared load scratch 130 requests
 // teaches   A shuffle moves a register to another lane without memory or barrier: five of them replace five
 //           steps of the tree. Two barriers a block are left, and 8 words of shared memory.
 // source    NVIDIA technical blog, "Faster Parallel Reductions on Kepler"
 
-#include "reduce.cuh"
+#include "fold.cuh"
 
 #ifndef THREADS
 #define THREADS 256
@@ -28,12 +28,12 @@ extern "C" __global__ void argmax_shuffle_blocks(const element_t* __restrict__ x
     __shared__ float scratch[32];
     __shared__ long long scratch_places[32];
     const long long i = (long long)blockIdx.x * THREADS + threadIdx.x;
-    Best mine = no_best();
+    Best mine = ArgMax::none();
     if (i < n) {
-        const element_t value = x[i];
-        mine = Best{to_float(value), i};
+        const element_t element = x[i];
+        mine = Best{to_float(element), i};
     }
-    mine = block_best<THREADS>(mine, scratch, scratch_places);
+    mine = block_fold<ArgMax, THREADS>(mine, scratch, scratch_places);
     if (threadIdx.x == 0) {
         partials[blockIdx.x] = mine.value;
         places[blockIdx.x] = mine.place;
@@ -45,15 +45,8 @@ extern "C" __global__ void argmax_shuffle_rest(const float* __restrict__ partial
                                                long long* __restrict__ y, long long blocks) {
     __shared__ float scratch[32];
     __shared__ long long scratch_places[32];
-    Best mine = no_best();
-#pragma unroll 1
-    for (long long i = threadIdx.x; i < blocks; i += THREADS) {
-        const float partial_value = partials[i];
-        const long long partial_place = places[i];
-        const Best partial = {partial_value, partial_place};
-        mine = better(mine, partial);
-    }
-    mine = block_best<THREADS>(mine, scratch, scratch_places);
+    Best mine = fold_partials<ArgMax, THREADS>(0, blocks, partials, places);
+    mine = block_fold<ArgMax, THREADS>(mine, scratch, scratch_places);
     if (threadIdx.x == 0) {
         y[0] = mine.place;
     }

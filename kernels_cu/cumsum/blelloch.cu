@@ -34,7 +34,7 @@ extern "C" __global__ void cumsum_blelloch_totals(const element_t* __restrict__ 
         const element_t value = x[i];
         mine = to_float(value);
     }
-    mine = block_sum<THREADS>(mine, sums);
+    mine = block_fold<Sum, THREADS>(mine, sums);
     if (threadIdx.x == 0) {
         partials[blockIdx.x] = mine;
     }

@@ -34,7 +34,7 @@ extern "C" __global__ void cumsum_hillis_steele_totals(const element_t* __restri
         const element_t value = x[i];
         mine = to_float(value);
     }
-    mine = block_sum<THREADS>(mine, sums);
+    mine = block_fold<Sum, THREADS>(mine, sums);
     if (threadIdx.x == 0) {
         partials[blockIdx.x] = mine;
     }

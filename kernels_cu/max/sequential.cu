@@ -14,7 +14,7 @@
 //           is left. Loads and barriers are what is left; see max/shuffle.
 // source    Harris, "Optimizing Parallel Reduction in CUDA", kernel 3
 
-#include "reduce.cuh"
+#include "fold.cuh"
 
 #ifndef THREADS
 #define THREADS 256
@@ -26,60 +26,24 @@ extern "C" __global__ void max_sequential_blocks(const element_t* __restrict__ x
                                                  float* __restrict__ partials, long long n) {
     __shared__ float scratch[THREADS];
     const long long i = (long long)blockIdx.x * THREADS + threadIdx.x;
-    float mine = lowest();
+    float mine = Max::none();
     if (i < n) {
-        const element_t value = x[i];
-        mine = to_float(value);
+        const element_t element = x[i];
+        mine = to_float(element);
     }
-    const int t = threadIdx.x;
-    scratch[t] = mine;
-    __syncthreads();
-
-    // The far half first: step THREADS / 2 down to 1. The first threads work, so whole warps drop out,
-    // and lanes read neighbouring words.
-#pragma unroll 1
-    for (int step = THREADS / 2; step > 0; step /= 2) {
-        if (t < step) {
-            const float left = scratch[t];
-            const float right = scratch[t + step];
-            const float merged = larger(left, right);
-            scratch[t] = merged;
-        }
-        __syncthreads();
-    }
-    if (t == 0) {
-        const float total = scratch[0];
-        partials[blockIdx.x] = total;
+    tree_fold<Max, THREADS>(mine, scratch);
+    if (threadIdx.x == 0) {
+        partials[blockIdx.x] = scratch[0];
     }
 }
 
 extern "C" __global__ void max_sequential_rest(const float* __restrict__ partials, element_t* __restrict__ y,
                                                long long blocks) {
     __shared__ float scratch[THREADS];
-    float mine = lowest();
-#pragma unroll 1
-    for (long long i = threadIdx.x; i < blocks; i += THREADS) {
-        const float partial = partials[i];
-        mine = larger(mine, partial);
-    }
-    const int t = threadIdx.x;
-    scratch[t] = mine;
-    __syncthreads();
-
-    // The far half first: step THREADS / 2 down to 1. The first threads work, so whole warps drop out,
-    // and lanes read neighbouring words.
-#pragma unroll 1
-    for (int step = THREADS / 2; step > 0; step /= 2) {
-        if (t < step) {
-            const float left = scratch[t];
-            const float right = scratch[t + step];
-            const float merged = larger(left, right);
-            scratch[t] = merged;
-        }
-        __syncthreads();
-    }
-    if (t == 0) {
-        const float total = scratch[0];
-        y[0] = from_float<element_t>(total);
+    const float mine = fold_partials<Max, THREADS>(0, blocks, partials);
+    tree_fold<Max, THREADS>(mine, scratch);
+    if (threadIdx.x == 0) {
+        const float answer = scratch[0];
+        y[0] = from_float<element_t>(answer);
     }
 }

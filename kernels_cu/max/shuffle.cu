@@ -14,7 +14,7 @@
 //           steps of the tree. Two barriers a block are left, and 8 words of shared memory.
 // source    NVIDIA technical blog, "Faster Parallel Reductions on Kepler"
 
-#include "reduce.cuh"
+#include "fold.cuh"
 
 #ifndef THREADS
 #define THREADS 256
@@ -26,12 +26,12 @@ extern "C" __global__ void max_shuffle_blocks(const element_t* __restrict__ x, f
                                               long long n) {
     __shared__ float scratch[32];
     const long long i = (long long)blockIdx.x * THREADS + threadIdx.x;
-    float mine = lowest();
+    float mine = Max::none();
     if (i < n) {
-        const element_t value = x[i];
-        mine = to_float(value);
+        const element_t element = x[i];
+        mine = to_float(element);
     }
-    mine = block_max<THREADS>(mine, scratch);
+    mine = block_fold<Max, THREADS>(mine, scratch);
     if (threadIdx.x == 0) {
         partials[blockIdx.x] = mine;
     }
@@ -40,13 +40,8 @@ extern "C" __global__ void max_shuffle_blocks(const element_t* __restrict__ x, f
 extern "C" __global__ void max_shuffle_rest(const float* __restrict__ partials, element_t* __restrict__ y,
                                             long long blocks) {
     __shared__ float scratch[32];
-    float mine = lowest();
-#pragma unroll 1
-    for (long long i = threadIdx.x; i < blocks; i += THREADS) {
-        const float partial = partials[i];
-        mine = larger(mine, partial);
-    }
-    mine = block_max<THREADS>(mine, scratch);
+    float mine = fold_partials<Max, THREADS>(0, blocks, partials);
+    mine = block_fold<Max, THREADS>(mine, scratch);
     if (threadIdx.x == 0) {
         y[0] = from_float<element_t>(mine);
     }

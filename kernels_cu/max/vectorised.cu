@@ -16,7 +16,7 @@
 //           itself. 4 bytes an element: 2^28 floats at the 4290 GB/s at which an H200 reads take 250 us.
 // source    CUDA samples, "threadFenceReduction"
 
-#include "reduce.cuh"
+#include "fold.cuh"
 
 #ifndef THREADS
 #define THREADS 512
@@ -25,7 +25,7 @@
 #define VECTORS 4
 #endif
 #ifndef BLOCKS
-#define BLOCKS 8
+#define BLOCKS 4
 #endif
 static_assert(THREADS >= 32 && THREADS <= 1024 && THREADS % 32 == 0,
               "max/vectorised: THREADS must be whole warps, at most 1024");
@@ -37,60 +37,16 @@ extern "C" __global__ __launch_bounds__(THREADS) void max_vectorised(const eleme
                                                                      element_t* __restrict__ y,
                                                                      float* partials, unsigned* finished,
                                                                      long long n) {
-    constexpr int EACH = LANES(wide16_t);
     __shared__ float scratch[32];
-    __shared__ bool is_last;
-    const unsigned blocks = gridDim.x;
-    const long long whole = n / EACH;
-    float mine = lowest();
 
-    // Tiles: all loads first, then the merges.
-#pragma unroll 1
-    for (long long start = (long long)blockIdx.x * (THREADS * VECTORS); start < whole;
-         start += (long long)blocks * (THREADS * VECTORS)) {
-        wide16_t loaded[VECTORS];
-#pragma unroll
-        for (int v = 0; v < VECTORS; ++v) {
-            const long long i = start + v * THREADS + threadIdx.x;
-            if (i < whole) {
-                loaded[v] = reinterpret_cast<const wide16_t*>(x)[i];
-            }
-        }
-#pragma unroll
-        for (int v = 0; v < VECTORS; ++v) {
-            const long long i = start + v * THREADS + threadIdx.x;
-            if (i < whole) {
-                float value[EACH];
-                unpack<element_t>(loaded[v], value);
-#pragma unroll
-                for (int k = 0; k < EACH; ++k) {
-                    mine = larger(mine, value[k]);
-                }
-            }
-        }
-    }
-    const long long last = whole * EACH + (long long)blockIdx.x * THREADS + threadIdx.x;
-    if (last < n) {
-        const element_t value = x[last];
-        mine = larger(mine, to_float(value));
-    }
-    mine = block_max<THREADS>(mine, scratch);
+    // Tiles: all loads first, then the merges; over the block by shuffles.
+    float mine = fold_line<Max, wide16_t, THREADS, VECTORS>(x, n, true, threadIdx.x, blockIdx.x, gridDim.x);
+    mine = block_fold<Max, THREADS>(mine, scratch);
 
-    // Leave the block's value where the last block will see it: fence, then count.
-    if (threadIdx.x == 0) {
-        partials[blockIdx.x] = mine;
-        __threadfence();
-        is_last = atomicInc(finished, blocks - 1) == blocks - 1;
-    }
-    __syncthreads();
-    if (is_last) {
-        mine = lowest();
-#pragma unroll 1
-        for (int i = threadIdx.x; i < blocks; i += THREADS) {
-            const float partial = partials[i];
-            mine = larger(mine, partial);
-        }
-        mine = block_max<THREADS>(mine, scratch);
+    // The block that leaves its value last merges those of all.
+    if (is_last_to_leave(mine, finished, gridDim.x, blockIdx.x, partials)) {
+        mine = fold_partials<Max, THREADS>(0, gridDim.x, partials);
+        mine = block_fold<Max, THREADS>(mine, scratch);
         if (threadIdx.x == 0) {
             y[0] = from_float<element_t>(mine);
         }

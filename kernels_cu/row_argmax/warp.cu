@@ -10,7 +10,7 @@
 //           see row_argmax/split.
 // source    CUDA C++ Programming Guide, "Warp Shuffle Functions"
 
-#include "reduce.cuh"
+#include "fold.cuh"
 
 #ifndef THREADS
 #define THREADS 256
@@ -29,42 +29,12 @@ extern "C" __global__ void row_argmax_warp(const element_t* __restrict__ x, long
     const long long row = ((long long)blockIdx.x * THREADS + threadIdx.x) / 32;
     const int lane = threadIdx.x % 32;
     if (row < rows) {
-        Best mine = no_best();
-        if (columns % EACH == 0) {
-            const long long whole = columns / EACH;
-#pragma unroll 1
-            for (long long start = lane; start < whole; start += 32 * VECTORS) {
-                wide16_t loaded[VECTORS];
-#pragma unroll
-                for (int v = 0; v < VECTORS; ++v) {
-                    const long long i = start + v * 32;
-                    if (i < whole) {
-                        loaded[v] = reinterpret_cast<const wide16_t*>(x + row * columns)[i];
-                    }
-                }
-#pragma unroll
-                for (int v = 0; v < VECTORS; ++v) {
-                    const long long i = start + v * 32;
-                    if (i < whole) {
-                        float value[EACH];
-                        unpack<element_t>(loaded[v], value);
-#pragma unroll
-                        for (int k = 0; k < EACH; ++k) {
-                            mine = better(mine, Best{value[k], i * EACH + k});
-                        }
-                    }
-                }
-            }
-        } else {
-#pragma unroll 1
-            for (long long i = lane; i < columns; i += 32) {
-                const element_t value = x[row * columns + i];
-                mine = better(mine, Best{to_float(value), i});
-            }
-        }
-        mine = warp_best(mine);
+        const bool is_wide = columns % EACH == 0;
+        Best mine = fold_line<ArgMax, wide16_t, 32, VECTORS>(x + row * columns, columns, is_wide, lane, 0, 1);
+        mine = warp_fold<ArgMax>(mine);
+        const long long place = exact_place<EACH>(x + row * columns, columns, mine);
         if (lane == 0) {
-            y[row] = mine.place;
+            y[row] = place;
         }
     }
 }

@@ -10,7 +10,7 @@
 //           see row_max/split.
 // source    CUDA C++ Programming Guide, "Warp Shuffle Functions"
 
-#include "reduce.cuh"
+#include "fold.cuh"
 
 #ifndef THREADS
 #define THREADS 256
@@ -28,40 +28,9 @@ extern "C" __global__ void row_max_warp(const element_t* __restrict__ x, element
     const long long row = ((long long)blockIdx.x * THREADS + threadIdx.x) / 32;
     const int lane = threadIdx.x % 32;
     if (row < rows) {
-        float mine = lowest();
-        if (columns % EACH == 0) {
-            const long long whole = columns / EACH;
-#pragma unroll 1
-            for (long long start = lane; start < whole; start += 32 * VECTORS) {
-                wide16_t loaded[VECTORS];
-#pragma unroll
-                for (int v = 0; v < VECTORS; ++v) {
-                    const long long i = start + v * 32;
-                    if (i < whole) {
-                        loaded[v] = reinterpret_cast<const wide16_t*>(x + row * columns)[i];
-                    }
-                }
-#pragma unroll
-                for (int v = 0; v < VECTORS; ++v) {
-                    const long long i = start + v * 32;
-                    if (i < whole) {
-                        float value[EACH];
-                        unpack<element_t>(loaded[v], value);
-#pragma unroll
-                        for (int k = 0; k < EACH; ++k) {
-                            mine = larger(mine, value[k]);
-                        }
-                    }
-                }
-            }
-        } else {
-#pragma unroll 1
-            for (long long i = lane; i < columns; i += 32) {
-                const element_t value = x[row * columns + i];
-                mine = larger(mine, to_float(value));
-            }
-        }
-        mine = warp_max(mine);
+        const bool is_wide = columns % EACH == 0;
+        float mine = fold_line<Max, wide16_t, 32, VECTORS>(x + row * columns, columns, is_wide, lane, 0, 1);
+        mine = warp_fold<Max>(mine);
         if (lane == 0) {
             y[row] = from_float<element_t>(mine);
         }

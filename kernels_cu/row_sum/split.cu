@@ -13,7 +13,7 @@
 //           block, which sets it back to 0. Same bits in every run on one kind of device.
 // source    CUDA samples, "threadFenceReduction"
 
-#include "reduce.cuh"
+#include "fold.cuh"
 
 #ifndef THREADS
 #define THREADS 256
@@ -34,64 +34,20 @@ extern "C" __global__ __launch_bounds__(THREADS) void row_sum_split(const elemen
                                                                     element_t* __restrict__ y,
                                                                     float* partials, unsigned* finished,
                                                                     long long columns, long long splits) {
-    constexpr int EACH = LANES(wide16_t);
     __shared__ float scratch[32];
-    __shared__ bool is_last;
     const long long row = blockIdx.x / (unsigned)splits;
     const int split = blockIdx.x % (unsigned)splits;
-    float mine = 0.0f;
 
     // Tiles of whole vectors: all loads first, then the merges. Rows that start between go by elements.
-    if (columns % EACH == 0) {
-        const long long whole = columns / EACH;
-#pragma unroll 1
-        for (long long start = (long long)split * (THREADS * VECTORS); start < whole;
-             start += splits * (THREADS * VECTORS)) {
-            wide16_t loaded[VECTORS];
-#pragma unroll
-            for (int v = 0; v < VECTORS; ++v) {
-                const long long i = start + v * THREADS + threadIdx.x;
-                if (i < whole) {
-                    loaded[v] = reinterpret_cast<const wide16_t*>(x + row * columns)[i];
-                }
-            }
-#pragma unroll
-            for (int v = 0; v < VECTORS; ++v) {
-                const long long i = start + v * THREADS + threadIdx.x;
-                if (i < whole) {
-                    float value[EACH];
-                    unpack<element_t>(loaded[v], value);
-#pragma unroll
-                    for (int k = 0; k < EACH; ++k) {
-                        mine = add(mine, value[k]);
-                    }
-                }
-            }
-        }
-    } else {
-#pragma unroll 1
-        for (long long i = (long long)split * THREADS + threadIdx.x; i < columns; i += splits * THREADS) {
-            const element_t value = x[row * columns + i];
-            mine = add(mine, to_float(value));
-        }
-    }
-    mine = block_sum<THREADS>(mine, scratch);
+    const bool is_wide = columns % LANES(wide16_t) == 0;
+    float mine = fold_line<Sum, wide16_t, THREADS, VECTORS>(x + row * columns, columns, is_wide, threadIdx.x,
+                                                            split, splits);
+    mine = block_fold<Sum, THREADS>(mine, scratch);
 
-    // Leave the block's value where the row's last block will see it: fence, then count.
-    if (threadIdx.x == 0) {
-        partials[blockIdx.x] = mine;
-        __threadfence();
-        is_last = atomicInc(finished + row, splits - 1) == splits - 1;
-    }
-    __syncthreads();
-    if (is_last) {
-        mine = 0.0f;
-#pragma unroll 1
-        for (long long i = threadIdx.x; i < splits; i += THREADS) {
-            const float partial = partials[row * splits + i];
-            mine = add(mine, partial);
-        }
-        mine = block_sum<THREADS>(mine, scratch);
+    // The block that is the last of its row to leave its value merges those of all.
+    if (is_last_to_leave(mine, finished + row, splits, blockIdx.x, partials)) {
+        mine = fold_partials<Sum, THREADS>(row * splits, splits, partials);
+        mine = block_fold<Sum, THREADS>(mine, scratch);
         if (threadIdx.x == 0) {
             y[row] = from_float<element_t>(mine);
         }

@@ -24,6 +24,22 @@
 static_assert(THREADS >= 32 && THREADS <= 1024 && (THREADS & (THREADS - 1)) == 0,
               "sum/interleaved: THREADS must be a power of two from 32 to 1024, the tree halves it");
 
+// Neighbours first: step 1, 2, 4. Threads that work lie 2 * step apart, so every warp stays
+// busy to the end, with ever fewer lanes.
+__device__ __forceinline__ void interleaved_tree(float (&scratch)[THREADS]) {
+    const int t = threadIdx.x;
+#pragma unroll 1
+    for (int step = 1; step < THREADS; step *= 2) {
+        if (t % (2 * step) == 0) {
+            const float left = scratch[t];
+            const float right = scratch[t + step];
+            const float merged = left + right;
+            scratch[t] = merged;
+        }
+        __syncthreads();
+    }
+}
+
 extern "C" __global__ void sum_interleaved_blocks(const element_t* __restrict__ x,
                                                   float* __restrict__ partials, long long n) {
     __shared__ float scratch[THREADS];
@@ -37,18 +53,7 @@ extern "C" __global__ void sum_interleaved_blocks(const element_t* __restrict__ 
     scratch[t] = mine;
     __syncthreads();
 
-    // Neighbours first: step 1, 2, 4. Threads that work lie 2 * step apart, so every warp stays
-    // busy to the end, with ever fewer lanes.
-#pragma unroll 1
-    for (int step = 1; step < THREADS; step *= 2) {
-        if (t % (2 * step) == 0) {
-            const float left = scratch[t];
-            const float right = scratch[t + step];
-            const float merged = add(left, right);
-            scratch[t] = merged;
-        }
-        __syncthreads();
-    }
+    interleaved_tree(scratch);
     if (t == 0) {
         const float total = scratch[0];
         partials[blockIdx.x] = total;
@@ -62,24 +67,13 @@ extern "C" __global__ void sum_interleaved_rest(const float* __restrict__ partia
 #pragma unroll 1
     for (long long i = threadIdx.x; i < blocks; i += THREADS) {
         const float partial = partials[i];
-        mine = add(mine, partial);
+        mine += partial;
     }
     const int t = threadIdx.x;
     scratch[t] = mine;
     __syncthreads();
 
-    // Neighbours first: step 1, 2, 4. Threads that work lie 2 * step apart, so every warp stays
-    // busy to the end, with ever fewer lanes.
-#pragma unroll 1
-    for (int step = 1; step < THREADS; step *= 2) {
-        if (t % (2 * step) == 0) {
-            const float left = scratch[t];
-            const float right = scratch[t + step];
-            const float merged = add(left, right);
-            scratch[t] = merged;
-        }
-        __syncthreads();
-    }
+    interleaved_tree(scratch);
     if (t == 0) {
         const float total = scratch[0];
         y[0] = from_float<element_t>(total);

@@ -22,6 +22,22 @@
 static_assert(THREADS >= 32 && THREADS <= 1024 && (THREADS & (THREADS - 1)) == 0,
               "sum/sequential: THREADS must be a power of two from 32 to 1024, the tree halves it");
 
+// The far half first: step THREADS / 2 down to 1. The first threads work, so whole warps drop out,
+// and lanes read neighbouring words.
+__device__ __forceinline__ void sequential_tree(float (&scratch)[THREADS]) {
+    const int t = threadIdx.x;
+#pragma unroll 1
+    for (int step = THREADS / 2; step > 0; step /= 2) {
+        if (t < step) {
+            const float left = scratch[t];
+            const float right = scratch[t + step];
+            const float merged = left + right;
+            scratch[t] = merged;
+        }
+        __syncthreads();
+    }
+}
+
 extern "C" __global__ void sum_sequential_blocks(const element_t* __restrict__ x,
                                                  float* __restrict__ partials, long long n) {
     __shared__ float scratch[THREADS];
@@ -35,18 +51,7 @@ extern "C" __global__ void sum_sequential_blocks(const element_t* __restrict__ x
     scratch[t] = mine;
     __syncthreads();
 
-    // The far half first: step THREADS / 2 down to 1. The first threads work, so whole warps drop out,
-    // and lanes read neighbouring words.
-#pragma unroll 1
-    for (int step = THREADS / 2; step > 0; step /= 2) {
-        if (t < step) {
-            const float left = scratch[t];
-            const float right = scratch[t + step];
-            const float merged = add(left, right);
-            scratch[t] = merged;
-        }
-        __syncthreads();
-    }
+    sequential_tree(scratch);
     if (t == 0) {
         const float total = scratch[0];
         partials[blockIdx.x] = total;
@@ -60,24 +65,13 @@ extern "C" __global__ void sum_sequential_rest(const float* __restrict__ partial
 #pragma unroll 1
     for (long long i = threadIdx.x; i < blocks; i += THREADS) {
         const float partial = partials[i];
-        mine = add(mine, partial);
+        mine += partial;
     }
     const int t = threadIdx.x;
     scratch[t] = mine;
     __syncthreads();
 
-    // The far half first: step THREADS / 2 down to 1. The first threads work, so whole warps drop out,
-    // and lanes read neighbouring words.
-#pragma unroll 1
-    for (int step = THREADS / 2; step > 0; step /= 2) {
-        if (t < step) {
-            const float left = scratch[t];
-            const float right = scratch[t + step];
-            const float merged = add(left, right);
-            scratch[t] = merged;
-        }
-        __syncthreads();
-    }
+    sequential_tree(scratch);
     if (t == 0) {
         const float total = scratch[0];
         y[0] = from_float<element_t>(total);

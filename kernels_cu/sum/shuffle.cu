@@ -31,7 +31,7 @@ extern "C" __global__ void sum_shuffle_blocks(const element_t* __restrict__ x, f
         const element_t value = x[i];
         mine = to_float(value);
     }
-    mine = block_sum<THREADS>(mine, scratch);
+    mine = block_fold<Sum, THREADS>(mine, scratch);
     if (threadIdx.x == 0) {
         partials[blockIdx.x] = mine;
     }
@@ -44,9 +44,9 @@ extern "C" __global__ void sum_shuffle_rest(const float* __restrict__ partials, 
 #pragma unroll 1
     for (long long i = threadIdx.x; i < blocks; i += THREADS) {
         const float partial = partials[i];
-        mine = add(mine, partial);
+        mine += partial;
     }
-    mine = block_sum<THREADS>(mine, scratch);
+    mine = block_fold<Sum, THREADS>(mine, scratch);
     if (threadIdx.x == 0) {
         y[0] = from_float<element_t>(mine);
     }

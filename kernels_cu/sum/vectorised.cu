@@ -25,7 +25,7 @@
 #define VECTORS 4
 #endif
 #ifndef BLOCKS
-#define BLOCKS 8
+#define BLOCKS 4
 #endif
 static_assert(THREADS >= 32 && THREADS <= 1024 && THREADS % 32 == 0,
               "sum/vectorised: THREADS must be whole warps, at most 1024");
@@ -64,7 +64,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void sum_vectorised(const eleme
                 unpack<element_t>(loaded[v], value);
 #pragma unroll
                 for (int k = 0; k < EACH; ++k) {
-                    mine = add(mine, value[k]);
+                    mine += value[k];
                 }
             }
         }
@@ -72,9 +72,9 @@ extern "C" __global__ __launch_bounds__(THREADS) void sum_vectorised(const eleme
     const long long last = whole * EACH + (long long)blockIdx.x * THREADS + threadIdx.x;
     if (last < n) {
         const element_t value = x[last];
-        mine = add(mine, to_float(value));
+        mine += to_float(value);
     }
-    mine = block_sum<THREADS>(mine, scratch);
+    mine = block_fold<Sum, THREADS>(mine, scratch);
 
     // Leave the block's value where the last block will see it: fence, then count.
     if (threadIdx.x == 0) {
@@ -88,9 +88,9 @@ extern "C" __global__ __launch_bounds__(THREADS) void sum_vectorised(const eleme
 #pragma unroll 1
         for (int i = threadIdx.x; i < blocks; i += THREADS) {
             const float partial = partials[i];
-            mine = add(mine, partial);
+            mine += partial;
         }
-        mine = block_sum<THREADS>(mine, scratch);
+        mine = block_fold<Sum, THREADS>(mine, scratch);
         if (threadIdx.x == 0) {
             y[0] = from_float<element_t>(mine);
         }
