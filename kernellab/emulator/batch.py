@@ -12,6 +12,7 @@ import numpy.typing as npt
 from kernellab.emulator import counting
 from kernellab.emulator.async_copy import AsyncCopies
 from kernellab.emulator.bulk_groups import BulkGroups
+from kernellab.emulator.clusters import split_address
 from kernellab.emulator.code import Code
 from kernellab.emulator.counts import Counts
 from kernellab.emulator.flow import Block
@@ -84,7 +85,7 @@ class Batch:
         if self.local.size:
             self.local.reset()
         for name, storage in self.specials.items():
-            if "ctaid" in name or name in ("%smid", "%clusterid.x"):
+            if "ctaid" in name or name.startswith(("%smid", "%clusterid")):
                 storage[...] = self._special_values(name)
         if self.races is not None:
             self.races.reset()
@@ -143,9 +144,12 @@ class Batch:
         if base in ("%ctaid", "%clusterid"):
             x, y, _ = launch.grid
             ids = self.block_ids
-            return ((ids, ids // x, ids // (x * y))[k] % launch.grid[k])[self.block_of_row][:, None]
+            where = ((ids, ids // x, ids // (x * y))[k] % launch.grid[k])[self.block_of_row][:, None]
+            return where // launch.cluster[k] if base == "%clusterid" else where
         lane = np.arange(WARP, dtype=np.uint32)
         one = np.uint32(1)
+        rank = (self.block_of_row % launch.cluster_size)[:, None]
+        wide, high, _ = launch.cluster
         values: dict[str, Any] = {
             "%ntid": launch.block[k],
             "%nctaid": launch.grid[k],
@@ -161,9 +165,12 @@ class Batch:
             "%lanemask_ge": ~((one << lane) - one),
             "%dynamic_smem_size": launch.dynamic_shared,
             "%total_smem_size": launch.shared_bytes,
-            "%nclusterid": launch.grid[k],
-            "%cluster_nctaid": 1,
-            "%cluster_nctarank": 1,
+            "%nclusterid": launch.grid[k] // launch.cluster[k],
+            "%cluster_nctaid": launch.cluster[k],
+            "%cluster_nctarank": launch.cluster_size,
+            "%cluster_ctarank": rank,
+            "%cluster_ctaid": (rank, rank // wide, rank // (wide * high))[k] % launch.cluster[k],
+            "%is_explicit_cluster": int(launch.cluster_size > 1),
         }
         if base in ("%envreg1", "%envreg2"):  # where cooperative groups find the barrier of the grid
             address = self._grid_barrier()
@@ -184,11 +191,10 @@ class Batch:
         """Read `count` elements at each flat address of a space."""
         if space == "global":
             return self.launch.memory.load(flat, width, count, faults)
-        owners = self._owners(space, lanes)
         memory = self.shared if space == "shared" else self.local
         if space == "shared":
             self._touch(lanes, flat, width * count, "load")
-        return memory.load(owners, flat, width, count, faults)
+        return memory.load(*self._owners(space, lanes, flat), width, count, faults)
 
     def store(
         self, space: str, lanes: Lanes, flat: Int64, width: int, values: list[Array], faults: list[Fault]
@@ -200,7 +206,7 @@ class Batch:
         memory = self.shared if space == "shared" else self.local
         if space == "shared":
             self._touch(lanes, flat, width * len(values), "store")
-        memory.store(self._owners(space, lanes), flat, width, values, faults)
+        memory.store(*self._owners(space, lanes, flat), width, values, faults)
 
     def update(
         self, space: str, lanes: Lanes, flat: Int64, width: int,
@@ -212,7 +218,7 @@ class Batch:
         memory = self.shared if space == "shared" else self.local
         if space == "shared":
             self._touch(lanes, flat, width, "atomic")
-        return memory.update(self._owners(space, lanes), flat, width, apply, faults)
+        return memory.update(*self._owners(space, lanes, flat), width, apply, faults)
 
     def _touch(self, lanes: Lanes, flat: Int64, nbytes: int, operation: str) -> None:
         """Show an access to shared memory to those who look for races and for what is in flight."""
@@ -223,11 +229,12 @@ class Batch:
 
     def owners(self, lanes: Lanes, flat: Int64) -> tuple[Array, Int64]:
         """Return whose block the shared addresses of active lanes are in, and the addresses there."""
-        return lanes.flat(self.owner_of_lane[lanes.rows]), flat
+        return split_address(self, lanes.flat(self.owner_of_lane[lanes.rows]), flat)
 
-    def _owners(self, space: str, lanes: Lanes) -> Array:
-        table = self.owner_of_lane if space == "shared" else self.thread_of_lane
-        return lanes.flat(table[lanes.rows])
+    def _owners(self, space: str, lanes: Lanes, flat: Int64) -> tuple[Array, Int64]:
+        if space == "shared":
+            return self.owners(lanes, flat)
+        return lanes.flat(self.thread_of_lane[lanes.rows]), flat
 
     def changed(self) -> None:
         """Note that an atomic changed something."""

@@ -44,8 +44,6 @@ def bind_bulk(binder: Binder, instruction: Instruction) -> Step:
     spaces = [part for part in parts if part.startswith(("global", "shared"))]
     if spaces[0] == "global":
         return _tile_store(binder, instruction, number) if is_tile else _store(binder, instruction, number)
-    if "multicast::cluster" in parts:
-        raise UnsupportedPTXError(f"{instruction.opcode}: multicast is not emulated yet")
     return _tile_load(binder, instruction, number) if is_tile else _load(binder, instruction, number, spaces)
 
 
@@ -68,6 +66,37 @@ def _count(batch: Batch, number: int, operation: str, sectors: int, nbytes: int)
     batch.counts.add_access((number, "tma", operation), (1, sectors, nbytes, ideal, 1))
 
 
+class _Blocks:
+    """Where a copy arrives: in one block, or in all those of the cluster that a mask names.
+
+    Parameters
+    ----------
+    position : int
+        Of the mask among the operands.
+    """
+
+    def __init__(self, binder: Binder, instruction: Instruction, position: int) -> None:
+        self.number = binder.code.first + instruction.index
+        self.mask: int | None = None
+        if "multicast::cluster" in instruction.opcode.split("."):
+            self.mask = binder.source(instruction.operands[position], UNSIGNED[2])
+
+    def of(
+        self, views: Views, lanes: Lanes, batch: Batch, k: int, place: int, barrier: int
+    ) -> list[tuple[int, int]]:
+        """Return where the data of active lane k, and its bytes on an mbarrier, go to."""
+        if self.mask is None:
+            return [(place, barrier)]
+        mask = int(flat_source(views, self.mask, lanes)[k])
+        size, pitch = batch.launch.cluster_size, batch.shared.pitch
+        if not mask or mask >> size:
+            what = f"a multicast names the blocks {mask:#x}; the cluster has {size} blocks"
+            batch.fail(self.number, "out of bounds", what, lanes)
+        first = place // pitch // size * size
+        chosen = [first + rank for rank in range(size) if mask >> rank & 1]
+        return [(block * pitch + place % pitch, block * pitch + barrier % pitch) for block in chosen]
+
+
 # -- plain bytes
 def _load(binder: Binder, instruction: Instruction, number: int, spaces: list[str]) -> Step:
     """``cp.async.bulk`` into shared memory, from global memory or from another block's shared memory."""
@@ -77,6 +106,7 @@ def _load(binder: Binder, instruction: Instruction, number: int, spaces: list[st
     source = Address(binder, origin, "global" if is_global else "shared", number)
     at = Address(binder, barrier, "shared", number)
     nbytes = binder.source(size, UNSIGNED[4])
+    blocks = _Blocks(binder, instruction, 4)
 
     def step_load(views: Views, lanes: Lanes, batch: Batch) -> None:
         sizes = flat_source(views, nbytes, lanes)
@@ -97,8 +127,10 @@ def _load(binder: Binder, instruction: Instruction, number: int, spaces: list[st
             else:
                 _check_span(batch, number, int(origins[k]), count, lane)
                 values = batch.shared.data[origins[k] : origins[k] + count]
-            starts = places[k] + np.arange(0, count, PIECE)
-            _fly(batch, number, row, column, starts, values.reshape(-1, PIECE).copy(), int(barriers[k]), lane)
+            values = values.reshape(-1, PIECE).copy()
+            for place, barrier in blocks.of(views, lanes, batch, k, int(places[k]), int(barriers[k])):
+                starts = place + np.arange(0, count, PIECE)
+                _fly(batch, number, row, column, starts, values, barrier, lane)
 
     return step_load
 
@@ -197,6 +229,7 @@ def _tile_load(binder: Binder, instruction: Instruction, number: int) -> Step:
     to = Address(binder, target, "shared", number)
     at = Address(binder, barrier, "shared", number)
     source = _Tile(binder, origin, number)
+    blocks = _Blocks(binder, instruction, 3)
 
     def step_tile_load(views: Views, lanes: Lanes, batch: Batch) -> None:
         places = to.places(views, lanes, batch, PIECE, tiles.ALIGNMENT, "a tile")
@@ -206,9 +239,10 @@ def _tile_load(binder: Binder, instruction: Instruction, number: int) -> Step:
             row, column = int(rows[k]), int(columns[k])
             lane = one_lane(lanes, row, column)
             _check_span(batch, number, int(places[k]), tile.tiling.nbytes, lane)
-            starts = tile.starts(int(places[k]), batch.shared.pitch)
             values = tile.load().reshape(-1).view(np.uint8).reshape(-1, PIECE)
-            _fly(batch, number, row, column, starts, values, int(barriers[k]), lane)
+            for place, barrier in blocks.of(views, lanes, batch, k, int(places[k]), int(barriers[k])):
+                starts = tile.starts(place, batch.shared.pitch)
+                _fly(batch, number, row, column, starts, values, barrier, lane)
             _count(batch, number, "load", tile.sectors(), tile.nbytes)
 
     return step_tile_load

@@ -169,8 +169,9 @@ class InFlight:
         batch = self.batch
         rows, columns = np.nonzero(lanes.full_mask())
         rows = lanes.row_indexes()[rows]
-        inside = (flat >= 0) & (flat + nbytes <= batch.shared.size)
-        starts = batch.block_of_row[rows] * batch.shared.pitch + flat
+        owners, local = batch.owners(lanes, flat)
+        inside = (local >= 0) & (local + nbytes <= batch.shared.size)
+        starts = owners * batch.shared.pitch + local
         if not inside.all():
             rows, columns, starts = rows[inside], columns[inside], starts[inside]
         for k in range(0, max(nbytes, WORD), WORD):

@@ -9,6 +9,7 @@ from kernellab.emulator.async_copy import bind_async_copy
 from kernellab.emulator.atomic_access import bind_atomic
 from kernellab.emulator.batch import Batch
 from kernellab.emulator.bulk_copies import bind_bulk
+from kernellab.emulator.clusters import bind_map_address, bind_rank
 from kernellab.emulator.code import Binder, Step, Views
 from kernellab.emulator.flow import family
 from kernellab.emulator.generic import bind_convert_address, bind_is_space
@@ -68,6 +69,10 @@ def _unguarded(binder: Binder, instruction: Instruction) -> Step:
             return bind_wgmma(binder, instruction)
         case "mbarrier":
             return bind_mbarrier(binder, instruction)
+        case "mapa":
+            return bind_map_address(binder, instruction)
+        case "getctarank":
+            return bind_rank(binder, instruction)
         case "isspacep":
             return bind_is_space(binder, instruction)
         case "activemask":

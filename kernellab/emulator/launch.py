@@ -12,6 +12,7 @@ import numpy.typing as npt
 from kernellab.compile.binary import SassInstruction
 from kernellab.emulator.attribution import Access, attribute
 from kernellab.emulator.batch import Batch
+from kernellab.emulator.clusters import by_cluster, cluster_of
 from kernellab.emulator.code import Code
 from kernellab.emulator.counts import Counts, Diagnostic
 from kernellab.emulator.lanes import WARP
@@ -87,6 +88,8 @@ class Launch:
         self.module = module
         self.name = name or entry
         self.grid, self.block = grid, block
+        self.cluster = cluster_of(module.functions[entry].performance, grid, self.name)
+        self.cluster_size = self.cluster[0] * self.cluster[1] * self.cluster[2]
         self.threads = block[0] * block[1] * block[2]
         self.dynamic_shared = dynamic_shared
         self.memory = memory
@@ -197,16 +200,17 @@ class Launch:
         counts : Counts, optional
             Where to count; the launch's own by default.
         """
-        total = self.block_count if block_ids is None else block_ids.size
+        if block_ids is None:
+            block_ids = by_cluster(self.grid, self.cluster)
+        total = block_ids.size
         per_batch = self._blocks_per_batch()
         counts = self.counts if counts is None else counts
         waiting: list[Scheduler] = []
         with np.errstate(all="ignore"):
             for start in range(0, total, per_batch):
                 stop = min(start + per_batch, total)
-                ids = np.arange(start, stop) if block_ids is None else block_ids[start:stop]
-                batch = self._idle_batch(ids.size)
-                batch.start(ids, counts)
+                batch = self._idle_batch(stop - start)
+                batch.start(block_ids[start:stop], counts)
                 self._advance(Scheduler(batch, batch.frame(self.entry, 0, 0)), waiting)
                 if sum(each.batch.height for each in waiting) > RESIDENT_WARPS:
                     waiting[0].deadlock()
@@ -216,7 +220,8 @@ class Launch:
         """Return how many blocks run together, so that their registers and memory stay small."""
         warps = -(-self.threads // WARP)
         nbytes = max(self.local_bytes * warps * WARP, self.shared_bytes, 1)
-        return max(1, min(WARPS_PER_BATCH // warps, MEMORY_PER_BATCH // nbytes))
+        blocks = min(WARPS_PER_BATCH // warps, MEMORY_PER_BATCH // nbytes)
+        return max(1, blocks // self.cluster_size) * self.cluster_size
 
     def _idle_batch(self, blocks: int) -> Batch:
         idle = self._idle.get(blocks)

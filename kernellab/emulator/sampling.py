@@ -25,8 +25,13 @@ def refuse_waiting(launch: Launch) -> None:
     Raises
     ------
     SpecError
-        If a loop goes on or not by a value that other blocks write while it runs.
+        If blocks form clusters, or a loop goes on or not by a value that other blocks write while it runs.
     """
+    if launch.cluster_size > 1:
+        raise SpecError(
+            f"{launch.name}: its blocks form clusters of {launch.cluster_size} and may wait for each other; "
+            "run all blocks (leave blocks= out)"
+        )
     for code in launch.codes.values():
         for block in code.blocks:
             heads = [target for target in block.successors if 0 <= target <= block.index]

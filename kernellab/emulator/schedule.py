@@ -16,6 +16,7 @@ import numpy as np
 
 from kernellab.emulator.barriers import Barriers
 from kernellab.emulator.batch import Batch
+from kernellab.emulator.clusters import ClusterBarrier
 from kernellab.emulator.flow import EXIT, Block
 from kernellab.emulator.frame import Frame
 from kernellab.emulator.joins import Join, Rows
@@ -55,6 +56,7 @@ class Scheduler:
         self.joins: dict[tuple[Frame, int, Join | None], Join] = {}
         self.barriers = Barriers(self)
         self.rendezvous = Rendezvous(self)
+        self.cluster_barrier = ClusterBarrier.of(self)
         self.turn = 0
         self.may_wait = any(code.may_wait for code in batch.launch.codes.values())
         every = np.arange(batch.height)
@@ -229,6 +231,8 @@ class Scheduler:
             self._forget(stack, rows, mask)
             stack = stack.parent
         self.barriers.look_again()
+        if self.cluster_barrier.waiters:
+            self.cluster_barrier.look_again()
         if self.rendezvous.parked:
             self.rendezvous.serve()
 
@@ -262,6 +266,9 @@ class Scheduler:
         for number, barrier in sorted(self.barriers.found.items()):
             for waiter in barrier.waiters:
                 waits.append((f"at barrier {number}", waiter.frame, waiter.block, int(waiter.mask.sum())))
+        for waiter in self.cluster_barrier.waiters:
+            found = ("at the barrier of the cluster", waiter.frame, waiter.block, int(waiter.mask.sum()))
+            waits.append(found)
         for _, (frame, index, _), rows, mask in self.spinning:
             count = rows.size * WARP if mask is None else int(mask.sum())
             waits.append(("in a loop in which nothing changes", frame, frame.code.blocks[index], count))

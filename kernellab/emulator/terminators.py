@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from kernellab.emulator.barriers import BlockBarrier
 from kernellab.emulator.branches import Branch, Guarded, IndexedBranch, Leave, Return, Trap
 from kernellab.emulator.calls import Call
+from kernellab.emulator.clusters import ClusterArrive, ClusterWait
 from kernellab.emulator.code import Binder
 from kernellab.emulator.flow import Block, family
 from kernellab.emulator.matrix_access import FragmentMove, MatrixAccess
 from kernellab.emulator.ptx import Instruction
 from kernellab.emulator.tensor_operations import MoveMatrix, Product
 from kernellab.emulator.warp_operations import WarpBarrier, bind_warp_operation
-from kernellab.errors import UnsupportedPTXError
 
 if TYPE_CHECKING:
     from kernellab.emulator.launch import Launch
@@ -67,5 +67,5 @@ def _barrier(binder: Binder, instruction: Instruction, number: int) -> Any:
     if "warp" in parts:
         return WarpBarrier(binder, instruction, number)
     if "cluster" in parts:
-        raise UnsupportedPTXError(f"{instruction.opcode}: clusters are not emulated yet")
+        return (ClusterWait if "wait" in parts else ClusterArrive)(number)
     return BlockBarrier(binder, instruction, number, parts)

@@ -194,9 +194,9 @@ def test_too_much_shared_memory():
 
 def test_an_instruction_that_is_not_known_is_named_with_its_line():
     text = """extern "C" __global__ void f(unsigned* y) {
-        asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(*y));
+        asm volatile("multimem.red.relaxed.sys.global.add.u32 [%0], 1;" :: "l"(y));
     }"""
-    with pytest.raises(UnsupportedPTXError, match=r"cannot execute `mbarrier\.init.*source\.cu:2"):
+    with pytest.raises(UnsupportedPTXError, match=r"cannot execute `multimem\.red.*source\.cu:2"):
         Kernels(text)("f", 1, 1, np.zeros(1, u32))
 
 
