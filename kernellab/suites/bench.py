@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kernellab.arrays import ArraySpec
 from kernellab.errors import SpecError
 from kernellab.instruments.clock import Rule, Stopwatch, Timing
 from kernellab.kernel import LANGUAGES, Kernel, Language
@@ -159,12 +160,22 @@ def scaled(problem: Problem, nbytes: int, case: Case | None = None, only: str = 
 
     small = case or problem.cases[0]
     kernel = catalog.ladder(problem.name)[0]
-    given = problem.inputs(small)
-    now = bind(kernel, {item.name: given[item.name] for item in kernel.inputs}).cost().nbytes
+    cost = kernel.cost or problem.cost
+    dtypes = {item.name: item.at(small.element).numpy_dtype for item in kernel.inputs}
     most = max(small.sizes.values())
     grown = [only] if only else [name for name, size in small.sizes.items() if 4 * size > most]
+    given = problem.inputs(small)
+    now = bind(kernel, {item.name: given[item.name] for item in kernel.inputs}).cost().nbytes
     doublings = max(0, math.ceil(math.log2(nbytes / now) / len(grown)))
     sizes = {name: size * 2**doublings if name in grown else size for name, size in small.sizes.items()}
+
+    def moved() -> int:
+        known = {**kernel.constants, **sizes}
+        shapes = {item.name: tuple(known[side] for side in item.shape) for item in kernel.inputs}
+        return cost(sizes, {name: ArraySpec(shapes[name], dtype) for name, dtype in dtypes.items()}).nbytes
+
+    while moved() < nbytes:  # not all that grew counts
+        sizes |= {name: 2 * sizes[name] for name in grown}
     return Case(f"{small.name}, enlarged", sizes, small.parameters, small.contents)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kernellab import catalog
@@ -16,6 +17,7 @@ from kernellab.suites.bench import Bench, languages_of, plan_fields, right_kerne
 from kernellab.suites.facts import facts_of, plain, reasons
 from kernellab.suites.precompile import precompile
 from kernellab.suites.race import gathered, race
+from kernellab.suites.rows import USUAL
 
 SLOWER = 1.10
 """A twin's time over that of CUDA C from which on the table says why."""
@@ -79,7 +81,11 @@ def arena_for(bench: Bench, name: str) -> Arena | None:
 
 
 def _sizes(bench: Bench, problem: Problem) -> Mapping[str, int]:
-    """Return sizes that every rung can be bound to: along the first only where limits ask it."""
+    """Return sizes that every rung can be bound to: along the first only where limits ask it; rows of the usual length."""
+    first = problem.cases[0]
+    if {"rows", "columns"} <= set(first.sizes) and problem.name != "transpose":
+        usual = replace(first, sizes={**first.sizes, "columns": USUAL})
+        return scaled(problem, bench.nbytes, usual, only="rows").sizes
     whole = scaled(problem, bench.nbytes).sizes
     arena = Arena(bench, problem, whole)
     try:
