@@ -205,6 +205,7 @@ def vectorised(LINES: int, element: str) -> Any:
     EACH = elements.lanes(element)
     BYTES = 16 // EACH
     TILE, GROUPS = 8 * LINES * EACH, 8 * LINES
+    TURN = TILE & -TILE
     PASSES = covering(TILE * GROUPS, 256)
     KEPT = 4 * PASSES
     WORD_BYTES = max(BYTES, 4)
@@ -220,6 +221,7 @@ def vectorised(LINES: int, element: str) -> Any:
     def transpose_vectorised(x, y):
         tile = cuda.shared.array((TILE, TILE), stored, alignment=16)
         kept, words = cuda.local.array(KEPT, uint32), cuda.local.array(EACH, word)
+        single = cuda.local.array(8, stored)
         rows, columns = x.shape
         down = (rows + TILE - 1) // TILE
         first_row = cuda.blockIdx.x % down * TILE
@@ -245,11 +247,15 @@ def vectorised(LINES: int, element: str) -> Any:
                     quad = kept[4 * p], kept[4 * p + 1], kept[4 * p + 2], kept[4 * p + 3]
                     store4(tile, r * TILE + EACH * (group ^ (r // EACH % 8)), quad)
         else:
-            for k in range(thread, TILE * TILE, 256):
-                r, c = k // TILE, k % TILE
-                if first_row + r < rows and first_column + c < columns:
-                    value = x[first_row + r, first_column + c]
-                    tile[r, EACH * (c // EACH ^ r // EACH % 8) + c % EACH] = value
+            for start in range(thread, TILE * TILE, 2048):
+                for p in range(8):
+                    r, c = (start + p * 256) // TILE, (start + p * 256) % TILE
+                    if r < TILE and first_row + r < rows and first_column + c < columns:
+                        single[p] = x[first_row + r, first_column + c]
+                for p in range(8):
+                    r, c = (start + p * 256) // TILE, (start + p * 256) % TILE
+                    if r < TILE and first_row + r < rows and first_column + c < columns:
+                        tile[r, c ^ r % TURN] = single[p]
         cuda.syncthreads()
 
         # Write: a lane takes a vector's worth of rows of one column of words.
@@ -268,7 +274,7 @@ def vectorised(LINES: int, element: str) -> Any:
             for k in range(thread, TILE * TILE, 256):
                 c, r = k // TILE, k % TILE
                 if first_row + r < rows and first_column + c < columns:
-                    value = tile[r, EACH * (c // EACH ^ r // EACH % 8) + c % EACH]
+                    value = tile[r, c ^ r % TURN]
                     y[first_column + c, first_row + r] = value
 
     return transpose_vectorised

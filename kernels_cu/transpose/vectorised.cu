@@ -27,6 +27,7 @@ extern "C" __global__ __launch_bounds__(256) void transpose_vectorised(const ele
                                                                        element_t* __restrict__ y,
                                                                        long long rows, long long columns) {
     constexpr int BYTES = sizeof(element_t), EACH = LANES(uint4), TILE = 8 * LINES * EACH;
+    constexpr int TURN = TILE & -TILE;  // the largest power of two in TILE: the XOR stays inside
     constexpr int GROUPS = 8 * LINES, PASSES = (TILE * GROUPS + 255) / 256;  // vectors in a row; a thread
     using word_t = TurnOf<BYTES>::word;
     using wide_t = TurnOf<BYTES>::wide;
@@ -36,7 +37,8 @@ extern "C" __global__ __launch_bounds__(256) void transpose_vectorised(const ele
     const long long first_row = blockIdx.x % down * TILE, first_column = blockIdx.x / down * TILE;
     const int thread = threadIdx.x;
 
-    // Tiles at an edge, and shapes whose rows do not start at a multiple of 16 bytes, go element by element.
+    // Tiles at an edge, and shapes whose rows do not start at a multiple of 16 bytes, go element by element; an
+    // XOR by the row then parts a column over the banks.
     const bool is_whole =
         first_row + TILE <= rows && first_column + TILE <= columns && rows % EACH == 0 && columns % EACH == 0;
 
@@ -59,11 +61,21 @@ extern "C" __global__ __launch_bounds__(256) void transpose_vectorised(const ele
             }
         }
     } else {
-        for (int k = thread; k < TILE * TILE; k += 256) {
-            const int r = k / TILE, c = k % TILE;
-            if (first_row + r < rows && first_column + c < columns) {
-                const element_t value = x[(first_row + r) * columns + first_column + c];
-                tile[r * TILE + EACH * (c / EACH ^ r / EACH % 8) + c % EACH] = value;
+        for (int start = thread; start < TILE * TILE; start += 8 * 256) {
+            element_t kept[8];
+#pragma unroll
+            for (int p = 0; p < 8; ++p) {
+                const int k = start + p * 256, r = k / TILE, c = k % TILE;
+                if (r < TILE && first_row + r < rows && first_column + c < columns) {
+                    kept[p] = x[(first_row + r) * columns + first_column + c];
+                }
+            }
+#pragma unroll
+            for (int p = 0; p < 8; ++p) {
+                const int k = start + p * 256, r = k / TILE, c = k % TILE;
+                if (r < TILE && first_row + r < rows && first_column + c < columns) {
+                    tile[r * TILE + (c ^ r % TURN)] = kept[p];
+                }
             }
         }
     }
@@ -91,7 +103,7 @@ extern "C" __global__ __launch_bounds__(256) void transpose_vectorised(const ele
         for (int k = thread; k < TILE * TILE; k += 256) {
             const int c = k / TILE, r = k % TILE;
             if (first_row + r < rows && first_column + c < columns) {
-                const element_t value = tile[r * TILE + EACH * (c / EACH ^ r / EACH % 8) + c % EACH];
+                const element_t value = tile[r * TILE + (c ^ r % TURN)];
                 y[(first_column + c) * rows + first_row + r] = value;
             }
         }

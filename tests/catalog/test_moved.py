@@ -87,3 +87,12 @@ def test_transpose_beyond_32_bits(element):
     (launch,) = bind(BEST, {"x": x}).steps
     side = 16 * 16 // x.dtype.itemsize if element != "uint8" else 128
     assert launch.grid == (-(-x.shape[0] // side) * (2**17 // side), 1, 1)
+
+
+@pytest.mark.parametrize(("element", "ways"), [("float32", 1), ("float64", 1), ("float16", 2), ("uint8", 4)])
+def test_odd_shapes_part_their_columns_over_the_banks(element, ways):
+    _, found = checked(BEST, {"x": bits((257, 131), element)}, "cuda-c")
+    assert found["shared_load_wavefronts"] <= 1.2 * ways * found["shared_load_requests"] * (
+        2 if element == "float64" else 1
+    )
+    assert found["local_load_requests"] == 0
