@@ -179,7 +179,7 @@ def columns_by_rows(at: Sizes) -> tuple[int, ...]:
 def tall_shape_for(sizes: Sizes, element: str) -> dict[str, int]:
     """Return the launch shape for a row's length: no more threads than the row has vectors."""
     vectors = covering(sizes["columns"], elements.lanes(element))
-    return {"THREADS": min(256, 32 * max(1, covering(vectors, 32))), "ROWS": 4}
+    return {"THREADS": min(128, 32 * max(1, covering(vectors, 32))), "ROWS": 4}
 
 
 TALL = Geometry(block=("THREADS",), grid=columns_by_rows)

@@ -73,8 +73,8 @@ def groups(at: Sizes) -> tuple[int, ...]:
     return (covering(at["rows"], at["threads"] // at["GROUP"] * at["ROWS"]) if at["columns"] else 0,)
 
 
-BLOCK = Geometry(block=("THREADS",), grid=a_block_a_row, static_shared=lambda at: 256)
-GROUPS = Geometry(block=("THREADS",), grid=groups, static_shared=lambda at: 256)
+BLOCK = Geometry(block=("THREADS",), grid=a_block_a_row, static_shared=lambda at: 384)
+GROUPS = Geometry(block=("THREADS",), grid=groups, static_shared=lambda at: 768)
 
 
 def group_shape(constants: Sizes) -> str:
@@ -89,7 +89,7 @@ def group_shape(constants: Sizes) -> str:
 
 
 PARTS = Geometry(
-    block=("THREADS",), grid=lambda at: (at["rows"] * at["parts"],), static_shared=lambda at: 256
+    block=("THREADS",), grid=lambda at: (at["rows"] * at["parts"],), static_shared=lambda at: 384
 )
 
 
@@ -108,23 +108,21 @@ def partials(*names: str) -> tuple[Operand, ...]:
 
 
 def shape_for(sizes: Sizes, element: str) -> dict[str, int]:
-    """Return the launch shape for a row's length.
+    """Return the launch shape for a row's length, as measured on an H200.
 
-    Up to 4 KiB (2 KiB of 16-bit elements) a row has a part of a warp, or all of it; then a block, in which
-    every thread holds 32 values. A thread with few values of a row takes several rows, for more loads in
-    flight.
+    Up to 1 KiB a row has a part of a warp, or all of it; the shortest several rows a thread, for more loads in
+    flight. Then a block, in which a thread holds two vectors of a short row, four of a long one, and more only
+    where a block has no more threads.
     """
-    per = elements.lanes(element)
-    most = ITEMS_HELD // per
-    vectors = max(1, covering(sizes["columns"], per))
-    if vectors <= 32 * most:
-        group = 1
-        while group < 32 and group < vectors:
-            group *= 2
-        each = covering(vectors, group)
-        return {"THREADS": 128, "GROUP": group, "VECTORS": each, "ROWS": max(1, ROWS_HELD // (each * per))}
-    threads = min(1024, 32 * covering(covering(vectors, most), 32))
-    return {"THREADS": threads, "GROUP": threads, "VECTORS": most, "ROWS": 1}
+    vectors = max(1, covering(sizes["columns"], elements.lanes(element)))
+    if vectors <= 64:
+        group = next(power for power in (1, 2, 4, 8, 16, 32) if power >= min(vectors, 32))
+        rows = max(1, min(4, 32 // group))
+        return {"THREADS": 128, "GROUP": group, "VECTORS": covering(vectors, group), "ROWS": rows}
+    each = max(2 if vectors <= 256 else 4, covering(vectors, 1024))
+    each = min(each, ITEMS_HELD // elements.lanes(element))
+    threads = min(1024, 32 * covering(covering(vectors, each), 32))
+    return {"THREADS": threads, "GROUP": threads, "VECTORS": each, "ROWS": 1}
 
 
 def split_shape_for(sizes: Sizes, element: str) -> dict[str, int]:
@@ -134,8 +132,6 @@ def split_shape_for(sizes: Sizes, element: str) -> dict[str, int]:
 
 ITEMS_HELD = 32
 """Values of a row that a thread keeps in registers: 64 registers a thread in all, 1024 threads on an SM."""
-ROWS_HELD = 16
-"""Values that a thread with a short row keeps, of several rows together."""
 BLOCKED = {"THREADS": 256}
 SPLIT = {"THREADS": 128, "VECTORS": 2}
 SHAPE = {"THREADS": 128, "GROUP": 128, "VECTORS": 2, "ROWS": 1}

@@ -26,6 +26,6 @@ extern "C" __global__ __launch_bounds__(THREADS) void bias_gelu_scalar(const ele
     if (i < rows * columns) {
         const float added = to_float(bias[i % columns]);
         const float value = to_float(x[i]) + added;
-        y[i] = from_float<element_t>(gelu<element_t>(value, form));
+        y[i] = from_float<element_t>(gelu(value, form));
     }
 }

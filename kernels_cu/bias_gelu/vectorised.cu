@@ -11,7 +11,6 @@
 
 #include "element.cuh"
 #include "gelu.cuh"
-#include "norm.cuh"
 
 #ifndef THREADS
 #define THREADS 256
@@ -27,30 +26,6 @@ extern "C" __global__ __launch_bounds__(THREADS) void bias_gelu_vectorised(const
                                                                            element_t* __restrict__ y,
                                                                            long long rows, long long columns,
                                                                            int form) {
-    constexpr int EACH = LANES(wide16_t), HELD = THREADS * EACH;
-    const long long start = (long long)blockIdx.x * HELD;
-    const int held = columns - start < HELD ? columns - start : HELD;
-    const bool is_aligned = starts_at_vectors(x, y, columns) && starts_at_vector(bias);
-
-    float added[EACH];
-    read_bias<THREADS>(bias + start, held, threadIdx.x, is_aligned, added);
-    for (long long row = (long long)blockIdx.y * ROWS; row < rows; row += (long long)gridDim.y * ROWS) {
-        float value[ROWS][EACH];
-#pragma unroll
-        for (int q = 0; q < ROWS; ++q) {
-            const int within = row + q < rows ? held : 0;
-            read_row<THREADS, 1>(x + (row + q) * columns + start, within, threadIdx.x, is_aligned, ZEROS,
-                                 value[q]);
-        }
-#pragma unroll
-        for (int q = 0; q < ROWS; ++q) {
-#pragma unroll
-            for (int i = 0; i < EACH; ++i) {
-                value[q][i] += added[i];
-            }
-            gelu_all<element_t, EACH>(value[q], form);
-            const int within = row + q < rows ? held : 0;
-            write_row<THREADS, 1>(y + (row + q) * columns + start, within, threadIdx.x, is_aligned, value[q]);
-        }
-    }
+    with_bias<THREADS, ROWS>(x, bias, y, rows, columns,
+                             [=](float* value) { gelu_all<LANES(wide16_t)>(value, form); });
 }

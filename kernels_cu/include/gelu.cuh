@@ -1,18 +1,18 @@
 // GeLU in two forms that differ by up to 4.7e-4: `gelu_erf` is x times the normal distribution, and `gelu_tanh`
 // its approximation by tanh, written as x times a logistic function.
 //
-// Neither subtracts from 1, which would lose the tail: at -6 they are -5.9e-9 and -8.4e-11, not 0. Values so
-// far below 0 that the answer is -0 are brought to where no infinity is multiplied by 0; NaN stays NaN.
+// Neither subtracts from 1, which would lose the tail: at -6 they are -5.9e-9 and -8.4e-11, not 0. The factor
+// of minus infinity is brought to where no infinity is multiplied by 0; NaN stays NaN.
 #ifndef KERNELLAB_GELU_CUH
 #define KERNELLAB_GELU_CUH
 
 #include "rows.cuh"
 
-template <class T>
+// x / (1 + exp(-2 sqrt(2 / pi) (x + 0.044715 x^3))) in eight instructions; NaN comes through the power.
 __device__ __forceinline__ float gelu_tanh(float x) {
-    const float low = x < -100.0f ? -100.0f : x;
-    const float doubled = 1.5957691216057308f * fmaf(0.044715f * low * low, low, low);
-    return __fdividef(low, 1.0f + exponential<T>(-doubled));
+    constexpr float SLOPE = -1.5957691216057308f * LOG2_E, CUBIC = SLOPE * 0.044715f;
+    const float exponent = x * fmaf(x * x, CUBIC, SLOPE);
+    return fmaxf(x, -100.0f) * reciprocal(1.0f + power_of_two(exponent));
 }
 
 __device__ __forceinline__ float gelu_erf(float x) {
@@ -20,23 +20,88 @@ __device__ __forceinline__ float gelu_erf(float x) {
     return 0.5f * low * erfcf(-0.70710678118654752f * low);
 }
 
-template <class T>
 __device__ __forceinline__ float gelu(float x, int form) {
-    return form ? gelu_tanh<T>(x) : gelu_erf(x);
+    return form ? gelu_tanh(x) : gelu_erf(x);
 }
 
-template <class T, int count>
+template <int count>
 __device__ __forceinline__ void gelu_all(float* value, int form) {
     if (form) {
 #pragma unroll
         for (int i = 0; i < count; ++i) {
-            value[i] = gelu_tanh<T>(value[i]);
+            value[i] = gelu_tanh(value[i]);
         }
     } else {
 #pragma unroll
         for (int i = 0; i < count; ++i) {
             value[i] = gelu_erf(value[i]);
         }
+    }
+}
+
+// GeLU of an array taken as flat, a vector of 16 bytes a thread: the second kernel of a chain.
+template <int threads, class T>
+__device__ __forceinline__ void gelu_flat(const T* __restrict__ h, T* __restrict__ y, long long count,
+                                          int form) {
+    flat<threads>(h, y, count, true,
+                  [=](auto, long long, float* value) { gelu_all<16 / sizeof(T)>(value, form); });
+}
+
+// What is added to each row: a reader of its own, so that the loads of `bias` are counted as such.
+template <class S>
+__device__ __forceinline__ void read_bias(const typename S::T* __restrict__ bias, S share, float* value) {
+#pragma unroll
+    for (int s = 0; s < S::STEPS; ++s) {
+        typename S::Held loaded = filled<typename S::Held, typename S::T>(false);
+        if (share.has(s)) {
+            loaded = reinterpret_cast<const typename S::Held*>(bias)[share.at(s)];
+        }
+        unpack<typename S::T>(loaded, value + s * S::PIECE);
+    }
+}
+
+// A bias in registers for a thread's columns, added to those of one row after another; `change(value)` follows, in
+// place, on 16 bytes of values.
+template <int rows_each, class S, class Change>
+__device__ __forceinline__ void down_rows(const typename S::T* __restrict__ x,
+                                          const typename S::T* __restrict__ bias,
+                                          typename S::T* __restrict__ y, long long rows, long long columns,
+                                          long long start, S share, Change change) {
+    float added[S::ITEMS];
+    read_bias(bias + start, share, added);
+    for (long long row = (long long)blockIdx.y * rows_each; row < rows;
+         row += (long long)gridDim.y * rows_each) {
+        float value[rows_each][S::ITEMS];
+        S here[rows_each];
+#pragma unroll
+        for (int q = 0; q < rows_each; ++q) {
+            here[q] = {share.member, row + q < rows ? share.held : 0};
+            read(x + (row + q) * columns + start, here[q], false, value[q]);
+        }
+#pragma unroll
+        for (int q = 0; q < rows_each; ++q) {
+#pragma unroll
+            for (int i = 0; i < S::ITEMS; ++i) {
+                value[q][i] += added[i];
+            }
+            change(value[q]);
+            write(y + (row + q) * columns + start, here[q], value[q]);
+        }
+    }
+}
+template <int threads, int rows_each, class T, class Change>
+__device__ __forceinline__ void with_bias(const T* __restrict__ x, const T* __restrict__ bias,
+                                          T* __restrict__ y, long long rows, long long columns,
+                                          Change change) {
+    constexpr int HELD = threads * int(16 / sizeof(T));
+    const long long start = (long long)blockIdx.x * HELD;
+    const int held = columns - start < HELD ? columns - start : HELD, member = threadIdx.x;
+    if (starts_at_vectors(x, y, columns) && starts_at_vector(bias)) {
+        down_rows<rows_each>(x, bias, y, rows, columns, start, Share<T, threads, 1, WIDE>{member, held},
+                             change);
+    } else {
+        down_rows<rows_each>(x, bias, y, rows, columns, start, Share<T, threads, 1, SINGLE>{member, held},
+                             change);
     }
 }
 

@@ -1,7 +1,7 @@
-// Norm: means and variances of rows, and what becomes of a value by them.
+// Norm: means and variances of rows, and the work of the rungs that normalise a row in registers.
 //
 // The mean in float32 is off by up to half a unit of the values' own size: 0.03 where they are near a million.
-// So the deviations are taken from it, which is exact, and their own mean is taken off again.
+// So the deviations are taken from it, which is exact, and for float32 their own mean is taken off again.
 #ifndef KERNELLAB_NORM_CUH
 #define KERNELLAB_NORM_CUH
 
@@ -21,136 +21,191 @@ __device__ __forceinline__ Norm norm_from(float mean, Pair sums, long long colum
     return {mean, scale, -offset * scale};
 }
 
-template <int members, int vectors, class T>
-__device__ __forceinline__ float sum_of(const float* value) {
-    float sum = 0.0f;
-#pragma unroll
-    for (int i = 0; i < vectors * int(16 / sizeof(T)); ++i) {
-        sum += value[i];
-    }
-    return sum;
-}
-
-// Sums of the deviations from the mean and of their squares over the `held` columns in registers.
-template <int members, int vectors, class T>
-__device__ __forceinline__ Pair deviations_of(const float* value, int held, int member, bool is_aligned,
-                                              float mean) {
-    constexpr int EACH = 16 / sizeof(T);
-    const int lead = is_aligned ? EACH * member : member, step = is_aligned ? 1 : members;
-    Pair sums = {0.0f, 0.0f};
-#pragma unroll
-    for (int i = 0; i < vectors * EACH; ++i) {
-        if (lead + i / EACH * EACH * members + i % EACH * step < held) {
-            const float deviation = value[i] - mean;
-            sums.first += deviation;
-            sums.second = fmaf(deviation, deviation, sums.second);
-        }
-    }
-    return sums;
-}
-
-// The columns of a row beyond those in registers: of one array, or of the sum of two.
-template <class T>
-struct Beyond {
-    const T* x;
-    __device__ __forceinline__ float operator()(long long c) const {
-        return to_float(x[c]);
-    }
+// Of some values: a number near their mean, the sum of deviations from it, and that of their squares.
+struct Deviations {
+    float mean, first, second;
 };
-template <class T>
-struct BeyondSum {
-    const T *x, *residual;
-    __device__ __forceinline__ float operator()(long long c) const {
-        return to_float(x[c]) + to_float(residual[c]);
-    }
-};
-
-// The norm of a row of which a group holds the first columns; `beyond(c)` gives the columns after those.
-template <int members, int vectors, class T, class After>
-__device__ __forceinline__ Norm norm_of(const float* value, int held, int member, bool is_aligned,
-                                        long long columns, float eps, Pair* scratch, After beyond) {
-    const long long first = members * vectors * int(16 / sizeof(T)) + member;
-    float sum = sum_of<members, vectors, T>(value);
-#pragma unroll 4
-    for (long long c = first; c < columns; c += members) {
-        sum += beyond(c);
-    }
-    const float mean = group_sum<members>(sum, reinterpret_cast<float*>(scratch)) / (float)columns;
-    Pair sums = deviations_of<members, vectors, T>(value, held, member, is_aligned, mean);
-#pragma unroll 4
-    for (long long c = first; c < columns; c += members) {
-        const float deviation = beyond(c) - mean;
-        sums = {sums.first + deviation, fmaf(deviation, deviation, sums.second)};
-    }
-    return norm_from(mean, group_sums<members>(sums, scratch), columns, eps);
+// The same about another mean; nothing stays nothing.
+__device__ __forceinline__ Deviations about(float mean, Deviations of, float count) {
+    const float apart = count > 0.0f ? of.mean - mean : 0.0f, moved = count * apart;
+    return {mean, of.first + moved, fmaf(apart, fmaf(2.0f, of.first, moved), of.second)};
 }
 
-// The registers' columns of a row times weight plus bias.
-template <int members, int vectors, class T>
-__device__ __forceinline__ void weigh_row(const T* __restrict__ weight, const T* __restrict__ bias, int held,
-                                          int member, bool is_aligned, float* value) {
-    using wide = typename Wide<T>::type;
-    constexpr int EACH = 16 / sizeof(T);
-    if (is_aligned) {
+// Deviations of a row: each warp takes them from its own mean, then all are brought to the common one. For
+// 16-bit elements `first` is as good as 0 and is not summed.
+template <class T>
+struct Deviating {
+    struct State {
+        float count;
+        Deviations found;
+    };
+    using Scratch = Deviations;
+    static constexpr bool LOWEST_BEYOND = false, IS_REPAIRED = sizeof(T) == 4;
+    static __device__ __forceinline__ State nothing() {
+        return {0.0f, {0.0f, 0.0f, 0.0f}};
+    }
+    static __device__ __forceinline__ State merge(State a, State b) {
+        const float count = a.count + b.count;
+        const float mean = fmaf(b.found.mean - a.found.mean, b.count / fmaxf(count, 1.0f), a.found.mean);
+        a.found = about(mean, a.found, a.count), b.found = about(mean, b.found, b.count);
+        return {count, {mean, a.found.first + b.found.first, a.found.second + b.found.second}};
+    }
+
+    template <class S>
+    static __device__ __forceinline__ State take(S share, const float* value) {
+        constexpr int WIDTH = Team<S::members>::LANES_EACH;
+        const float count = share.count(threadIdx.x % S::members / WIDTH);
+        const float mean = sum_over<WIDTH>(sum_of<S::ITEMS>(value)) / fmaxf(count, 1.0f);
+        float first[2] = {0.0f, 0.0f}, second[2] = {0.0f, 0.0f};
 #pragma unroll
-        for (int v = 0; v < vectors; ++v) {
-            const int at = v * members + member;
-            if (at * EACH < held) {
-                float w[EACH], b[EACH];
-                const wide weights = reinterpret_cast<const wide*>(weight)[at];
-                const wide biases = reinterpret_cast<const wide*>(bias)[at];
-                unpack<T>(weights, w);
-                unpack<T>(biases, b);
+        for (int s = 0; s < S::STEPS; ++s) {
+            if (share.has(s)) {
 #pragma unroll
-                for (int i = 0; i < EACH; ++i) {
-                    value[v * EACH + i] = fmaf(value[v * EACH + i], w[i], b[i]);
+                for (int i = s * S::PIECE; i < (s + 1) * S::PIECE; ++i) {
+                    const float deviation = value[i] - mean;
+                    if (IS_REPAIRED) {
+                        first[i % 2] += deviation;
+                    }
+                    second[i % 2] = fmaf(deviation, deviation, second[i % 2]);
                 }
             }
         }
-    } else {
+        return {count, {mean, total<WIDTH>(first[0] + first[1]), sum_over<WIDTH>(second[0] + second[1])}};
+    }
+
+    template <class S>
+    static __device__ __forceinline__ State meet(State own, S share, Scratch* scratch) {
+        if constexpr (S::members <= 32) {
+            return own;
+        } else {
+            constexpr int WIDTH = Team<S::members>::WIDTH;
+            Deviations found = of_warps<S::members>(own.found, Deviations{0.0f, 0.0f, 0.0f}, scratch);
+            const float count = share.count(threadIdx.x % WIDTH);
+            const float mean = sum_over<WIDTH>(count * found.mean) / share.count();
+            found = about(mean, found, count);
+            return {share.count(), {mean, total<WIDTH>(found.first), sum_over<WIDTH>(found.second)}};
+        }
+    }
+
+    template <int width>
+    static __device__ __forceinline__ float total(float first) {
+        return IS_REPAIRED ? sum_over<width>(first) : 0.0f;
+    }
+};
+
+// The values of a row times the weights plus the biases, by `change(value, weight, bias)`: without branches, so
+// that the compiler issues as many loads ahead as it has registers for.
+template <class S, class Change>
+__device__ __forceinline__ void weigh(const typename S::T* __restrict__ weight,
+                                      const typename S::T* __restrict__ bias, S share, float* value,
+                                      Change change) {
+    using T = typename S::T;
 #pragma unroll
-        for (int i = 0; i < vectors * EACH; ++i) {
-            const int c = i * members + member;
-            if (c < held) {
-                const float w = to_float(weight[c]);
-                const float b = to_float(bias[c]);
-                value[i] = fmaf(value[i], w, b);
-            }
+    for (int s = 0; s < S::STEPS; ++s) {
+        typename S::Held weights = filled<typename S::Held, T>(false), biases = weights;
+        if (share.has(s)) {
+            weights = reinterpret_cast<const typename S::Held*>(weight)[share.at(s)];
+            biases = reinterpret_cast<const typename S::Held*>(bias)[share.at(s)];
+        }
+        float w[S::PIECE], b[S::PIECE];
+        unpack<T>(weights, w);
+        unpack<T>(biases, b);
+#pragma unroll
+        for (int i = 0; i < S::PIECE; ++i) {
+            float& own = value[s * S::PIECE + i];
+            own = change(own, w[i], b[i]);
         }
     }
 }
 
 // The same with no bias.
-template <int members, int vectors, class T>
-__device__ __forceinline__ void weigh_row(const T* __restrict__ weight, int held, int member, bool is_aligned,
-                                          float* value) {
-    using wide = typename Wide<T>::type;
-    constexpr int EACH = 16 / sizeof(T);
-    if (is_aligned) {
+template <class S>
+__device__ __forceinline__ void weigh(const typename S::T* __restrict__ weight, S share, float scale,
+                                      float* value) {
+    using T = typename S::T;
 #pragma unroll
-        for (int v = 0; v < vectors; ++v) {
-            const int at = v * members + member;
-            if (at * EACH < held) {
-                float w[EACH];
-                const wide weights = reinterpret_cast<const wide*>(weight)[at];
-                unpack<T>(weights, w);
-#pragma unroll
-                for (int i = 0; i < EACH; ++i) {
-                    value[v * EACH + i] *= w[i];
-                }
-            }
+    for (int s = 0; s < S::STEPS; ++s) {
+        typename S::Held weights = filled<typename S::Held, T>(false);
+        if (share.has(s)) {
+            weights = reinterpret_cast<const typename S::Held*>(weight)[share.at(s)];
         }
-    } else {
+        float w[S::PIECE];
+        unpack<T>(weights, w);
 #pragma unroll
-        for (int i = 0; i < vectors * EACH; ++i) {
-            const int c = i * members + member;
-            if (c < held) {
-                const float w = to_float(weight[c]);
-                value[i] *= w;
-            }
+        for (int i = 0; i < S::PIECE; ++i) {
+            value[s * S::PIECE + i] = value[s * S::PIECE + i] * scale * w[i];
         }
     }
 }
+
+// Layernorm of x, or of x + residual.
+template <class T, bool is_sum>
+struct Layernorm : Deviating<T> {
+    using State = typename Deviating<T>::State;
+    static constexpr bool IS_SUM = is_sum;
+    const T *x, *residual, *weight, *bias;
+    long long columns;
+    float eps;
+
+    __device__ __forceinline__ Layernorm(const T* x, const T* residual, const T* weight, const T* bias,
+                                         long long columns, float eps)
+        : x(x), residual(residual), weight(weight), bias(bias), columns(columns), eps(eps) {
+    }
+    __device__ __forceinline__ bool is_aligned() const {
+        return (((size_t)weight | (size_t)bias | (is_sum ? (size_t)residual : 0)) % 16) == 0;
+    }
+    template <class S>
+    __device__ __forceinline__ void finish(State, State all, S share, long long, long long start,
+                                           float* value) const {
+        const Norm norm = norm_from(all.found.mean, {all.found.first, all.found.second}, columns, eps);
+        const float shift = fmaf(-norm.mean, norm.scale, norm.shift);
+        weigh(weight + start, bias + start, share, value, [=](float own, float w, float b) {
+            return fmaf(sizeof(T) == 4 ? norm(own) : fmaf(own, norm.scale, shift), w, b);
+        });
+    }
+};
+
+// Each row over its root mean square.
+template <class T>
+struct Rmsnorm {
+    using State = float;  // the sum of squares
+    using Scratch = float;
+    static constexpr bool LOWEST_BEYOND = false, IS_SUM = false;
+    const T *x, *weight;
+    long long columns;
+    float eps;
+
+    __device__ __forceinline__ bool is_aligned() const {
+        return starts_at_vector(weight);
+    }
+    static __device__ __forceinline__ float nothing() {
+        return 0.0f;
+    }
+    static __device__ __forceinline__ float merge(float a, float b) {
+        return a + b;
+    }
+    template <class S>
+    static __device__ __forceinline__ float take(S, const float* value) {
+        float sum[2] = {0.0f, 0.0f};
+#pragma unroll
+        for (int i = 0; i < S::ITEMS; ++i) {
+            sum[i % 2] = fmaf(value[i], value[i], sum[i % 2]);
+        }
+        return sum_over<Team<S::members>::LANES_EACH>(sum[0] + sum[1]);
+    }
+    template <class S>
+    static __device__ __forceinline__ float meet(float own, S, float* scratch) {
+        if constexpr (S::members > 32) {
+            own = sum_over<Team<S::members>::WIDTH>(of_warps<S::members>(own, 0.0f, scratch));
+        }
+        return own;
+    }
+    template <class S>
+    __device__ __forceinline__ void finish(float, float all, S share, long long, long long start,
+                                           float* value) const {
+        weigh(weight + start, share, rsqrtf(all / (float)columns + eps), value);
+    }
+};
 
 // Count, mean and sum of squared deviations, as Welford carries them along and Chan merges them.
 struct Moments {
@@ -173,12 +228,6 @@ template <int members>
 __device__ __forceinline__ Moments group_moments(Moments value, Moments* scratch) {
     return over_group<members>(value, Moments{0.0f, 0.0f, 0.0f}, scratch,
                                [](Moments a, Moments b) { return merge_moments(a, b); });
-}
-
-// Whether a vector of weights starts at 16 bytes.
-template <class T>
-__device__ __forceinline__ bool starts_at_vector(const T* weight) {
-    return (size_t)weight % 16 == 0;
 }
 
 #endif

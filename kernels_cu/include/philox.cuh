@@ -22,53 +22,47 @@ __device__ __forceinline__ uint4 philox(unsigned long long counter, unsigned lon
     return state;
 }
 
-// The sixteen bits of element i, from the bits of its counter.
-__device__ __forceinline__ unsigned sixteen(uint4 bits, int i) {
-    const unsigned low = i & 2 ? bits.y : bits.x, high = i & 2 ? bits.w : bits.z;
-    return (i & 4 ? high : low) >> (i & 1 ? 16 : 0) & 0xffffu;
-}
-
-// Elements whose sixteen bits are under `threshold` are dropped, the others scaled so that the mean stays.
+// Elements whose sixteen bits are under round(65536 p) are dropped, the others scaled so that the mean stays.
 struct Dropout {
-    unsigned threshold;
+    unsigned least;  // the smallest sixteen bits that are kept, in the upper half of a word
+    bool is_all;
     float scale;
     unsigned long long seed;
-    __device__ __forceinline__ Dropout(float p, unsigned long long from)
-        : threshold((unsigned)rintf(p * 65536.0f)), scale(p < 1.0f ? 1.0f / (1.0f - p) : 0.0f), seed(from) {
+    __device__ __forceinline__ Dropout(float p, unsigned long long from) : seed(from) {
+        const unsigned threshold = (unsigned)rintf(p * 65536.0f);
+        least = threshold << 16, is_all = threshold > 0xffffu;
+        scale = p < 1.0f ? 1.0f / (1.0f - p) : 0.0f;
     }
-    __device__ __forceinline__ float operator()(float value, unsigned bits) const {
-        return bits < threshold ? 0.0f : value * scale;
-    }
-    __device__ __forceinline__ float at(float value, unsigned long long i) const {
-        return (*this)(value, sixteen(philox(i / 8, seed), (int)(i % 8)));
+    // Half 0 or 1 of a word decides. The upper one is compared where it is, whatever is below it.
+    __device__ __forceinline__ float keep(float value, unsigned word, int half) const {
+        return is_all || (half ? word : word << 16) < least ? 0.0f : value;
     }
 };
 
 // One element at a time, where there are no whole vectors: called and not inlined, for there are many.
 __device__ __noinline__ float drop_one(Dropout dropout, float value, unsigned long long i) {
-    return dropout.at(value, i);
+    const uint4 bits = philox(i / 8, dropout.seed);
+    const unsigned low = i & 2 ? bits.y : bits.x, high = i & 2 ? bits.w : bits.z;
+    return dropout.keep(value, i & 4 ? high : low, i & 1);
 }
 
-// The registers' part of a row whose first element is number `first` of the array.
-template <int members, int vectors, class T>
-__device__ __forceinline__ void drop_row(Dropout dropout, unsigned long long first, int member,
-                                         bool is_aligned, float* value) {
-    constexpr int EACH = 16 / sizeof(T);
-    if (is_aligned) {
+// What is dropped of a share, of which the row, or the stretch of it, begins with element number `first` of the
+// array. Nothing is scaled here.
+template <class S>
+__device__ __forceinline__ void drop(Dropout dropout, unsigned long long first, S share, float* value) {
 #pragma unroll
-        for (int v = 0; v < vectors; ++v) {
-            const unsigned long long start = first + (v * members + member) * EACH;
+    for (int s = 0; s < S::STEPS; ++s) {
+        const unsigned long long start = first + share.at(s) * S::PIECE;
+        if constexpr (S::is_aligned) {
             const uint4 bits = philox(start / 8, dropout.seed);
-            const int half = EACH == 8 || start % 8 == 0 ? 0 : 4;
+            const bool is_upper = S::EACH == 4 && start % 8 == 4;
+            const unsigned word[4] = {is_upper ? bits.z : bits.x, is_upper ? bits.w : bits.y, bits.z, bits.w};
 #pragma unroll
-            for (int i = 0; i < EACH; ++i) {
-                value[v * EACH + i] = dropout(value[v * EACH + i], sixteen(bits, half + i));
+            for (int i = 0; i < S::EACH; ++i) {
+                value[s * S::EACH + i] = dropout.keep(value[s * S::EACH + i], word[i / 2], i % 2);
             }
-        }
-    } else {
-#pragma unroll
-        for (int i = 0; i < vectors * EACH; ++i) {
-            value[i] = drop_one(dropout, value[i], first + i * members + member);
+        } else {
+            value[s] = drop_one(dropout, value[s], start);
         }
     }
 }

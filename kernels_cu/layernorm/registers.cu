@@ -8,13 +8,15 @@
 // store y 16 sectors/request
 // shared store scratch 1 wavefronts/request
 // shared load scratch 1 wavefronts/request
-// teaches   Three passes over registers cost no traffic, so the safe formula is free: mean, then deviations,
-//           whose own mean repairs what float32 loses where the mean is large. Weight and bias are the same
-//           for all rows and stay in the caches.
+// teaches   Passes over registers cost no traffic, so the safe formula is free: each warp takes deviations from
+//           its own mean, and what the warps found is brought to the common mean, after one meeting. In
+//           float32 the deviations' own mean repairs what is lost where the mean is large. Weight and bias
+//           are the same for all rows and stay in the caches.
 // source    Triton tutorial "Layer Normalization"
 
 #include "element.cuh"
 #include "norm.cuh"
+#include "rows.cuh"
 
 #ifndef THREADS
 #define THREADS 128
@@ -28,47 +30,10 @@
 #ifndef ROWS
 #define ROWS 1
 #endif
-static_assert(THREADS <= 1024 && (GROUP == THREADS || (GROUP <= 32 && THREADS % 32 == 0)),
-              "layernorm/registers: THREADS must be GROUP, or whole warps where GROUP is up to 32");
-static_assert(VECTORS >= 1 && ROWS >= 1, "layernorm/registers: VECTORS and ROWS must be at least 1");
 
 extern "C" __global__ __launch_bounds__(THREADS, 1024 / THREADS) void layernorm_registers(
     const element_t* __restrict__ x, const element_t* __restrict__ weight, const element_t* __restrict__ bias,
     element_t* __restrict__ y, long long rows, long long columns, float eps) {
-    constexpr int ITEMS = VECTORS * LANES(wide16_t), HELD = GROUP * ITEMS;
-    __shared__ Pair scratch[32];
-    const int member = threadIdx.x % GROUP, held = columns < HELD ? columns : HELD;
-    const long long row = ((long long)blockIdx.x * (THREADS / GROUP) + threadIdx.x / GROUP) * ROWS;
-    const bool is_aligned =
-        starts_at_vectors(x, y, columns) && starts_at_vector(weight) && starts_at_vector(bias);
-
-    // Read what the registers hold.
-    float value[ROWS][ITEMS];
-#pragma unroll
-    for (int q = 0; q < ROWS; ++q) {
-        read_row<GROUP, VECTORS>(x + (row + q) * columns, row + q < rows ? held : 0, member, is_aligned,
-                                 ZEROS, value[q]);
-    }
-
-#pragma unroll
-    for (int q = 0; q < ROWS; ++q) {
-        const long long first = (row + q) * columns, end = row + q < rows ? columns : 0;
-        const int within = end < HELD ? end : HELD;
-        const Beyond<element_t> beyond = {x + first};
-        const Norm norm = norm_of<GROUP, VECTORS, element_t>(value[q], within, member, is_aligned, end, eps,
-                                                             scratch, beyond);
-
-        // Normalise, weigh, write.
-#pragma unroll
-        for (int i = 0; i < ITEMS; ++i) {
-            value[q][i] = norm(value[q][i]);
-        }
-        weigh_row<GROUP, VECTORS>(weight, bias, within, member, is_aligned, value[q]);
-        write_row<GROUP, VECTORS>(y + first, within, member, is_aligned, value[q]);
-#pragma unroll 4
-        for (long long c = HELD + member; c < end; c += GROUP) {
-            const float w = to_float(weight[c]), b = to_float(bias[c]);
-            y[first + c] = from_float<element_t>(fmaf(norm(beyond(c)), w, b));
-        }
-    }
+    const Layernorm<element_t, false> work(x, nullptr, weight, bias, columns, eps);
+    through_registers<element_t, THREADS, GROUP, VECTORS, ROWS>(work, y, rows, columns);
 }

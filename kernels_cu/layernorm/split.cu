@@ -31,61 +31,52 @@ extern "C" __global__ __launch_bounds__(THREADS) void layernorm_split_partial(co
                                                                               float* __restrict__ squares,
                                                                               long long columns,
                                                                               long long parts) {
-    constexpr int ITEMS = VECTORS * LANES(wide16_t), HELD = THREADS * ITEMS;
-    __shared__ Pair scratch[32];
-    const long long r = blockIdx.x / parts, start = blockIdx.x % parts * HELD;
-    const int held = columns - start < HELD ? columns - start : HELD;
-    const bool is_aligned = starts_at_vectors(x, x, columns);
-
-    float value[ITEMS];
-    read_row<THREADS, VECTORS>(x + r * columns + start, held, threadIdx.x, is_aligned, ZEROS, value);
-    const float sum = sum_of<THREADS, VECTORS, element_t>(value);
-    const float mean = group_sum<THREADS>(sum, reinterpret_cast<float*>(scratch)) / (float)held;
-    Pair sums = deviations_of<THREADS, VECTORS, element_t>(value, held, threadIdx.x, is_aligned, mean);
-    sums = group_sums<THREADS>(sums, scratch);
-    if (threadIdx.x == 0) {
-        const float offset = sums.first / (float)held;
-        means[blockIdx.x] = mean + offset;
-        squares[blockIdx.x] = fmaf(-offset, sums.first, sums.second);
-    }
+    using Work = Deviating<element_t>;
+    __shared__ Deviations scratch[32];
+    const long long r = blockIdx.x / parts, part = blockIdx.x % parts;
+    in_part<THREADS, VECTORS>(x, x, columns, true, part, [&](auto share, long long start, float* value) {
+        read(x + r * columns + start, share, false, value);
+        const Work::State all = Work::meet(Work::take(share, value), share, scratch);
+        if (threadIdx.x == 0) {
+            const float offset = all.found.first / all.count;
+            means[blockIdx.x] = all.found.mean + offset;
+            squares[blockIdx.x] = fmaf(-offset, all.found.first, all.found.second);
+        }
+    });
 }
 
 extern "C" __global__ __launch_bounds__(THREADS) void layernorm_split_write(
     const element_t* __restrict__ x, const element_t* __restrict__ weight, const element_t* __restrict__ bias,
     const float* __restrict__ means, const float* __restrict__ squares, element_t* __restrict__ y,
     long long columns, long long parts, float eps) {
-    constexpr int ITEMS = VECTORS * LANES(wide16_t), HELD = THREADS * ITEMS;
     __shared__ Pair scratch[32];
     const long long block = gridDim.x - 1 - (long long)blockIdx.x;  // the last parts are still in L2
-    const long long r = block / parts, start = block % parts * HELD;
-    const int held = columns - start < HELD ? columns - start : HELD;
-    const bool is_aligned =
-        starts_at_vectors(x, y, columns) && starts_at_vector(weight) && starts_at_vector(bias);
+    const long long r = block / parts, part = block % parts;
+    const Layernorm<element_t, false> work(x, nullptr, weight, bias, columns, eps);
+    in_part<THREADS, VECTORS>(
+        x, y, columns, work.is_aligned(), part, [&](auto share, long long start, float* value) {
+            read(x + r * columns + start, share, false, value);
 
-    float value[ITEMS];
-    read_row<THREADS, VECTORS>(x + r * columns + start, held, threadIdx.x, is_aligned, ZEROS, value);
-
-    // Merge the parts of the row: their means, then how far each lies from the common one.
-    float sum = 0.0f;
+            // Merge the parts of the row: their means, then how far each lies from the common one.
+            const auto size = [=](long long k) {
+                return (float)(k + 1 < parts ? (long long)share.HELD : columns - k * share.HELD);
+            };
+            float sum = 0.0f;
 #pragma unroll 1
-    for (long long part = threadIdx.x; part < parts; part += THREADS) {
-        sum += means[r * parts + part] * (float)(part + 1 < parts ? HELD : columns - part * HELD);
-    }
-    const float mean = group_sum<THREADS>(sum, reinterpret_cast<float*>(scratch)) / (float)columns;
-    Pair sums = {0.0f, 0.0f};
+            for (long long k = threadIdx.x; k < parts; k += THREADS) {
+                sum += means[r * parts + k] * size(k);
+            }
+            const float mean = group_sum<THREADS>(sum, reinterpret_cast<float*>(scratch)) / (float)columns;
+            Pair sums = {0.0f, 0.0f};
 #pragma unroll 1
-    for (long long part = threadIdx.x; part < parts; part += THREADS) {
-        const float count = (float)(part + 1 < parts ? HELD : columns - part * HELD);
-        const float deviation = means[r * parts + part] - mean;
-        sums.first = fmaf(count, deviation, sums.first);
-        sums.second += fmaf(count * deviation, deviation, squares[r * parts + part]);
-    }
-    const Norm norm = norm_from(mean, group_sums<THREADS>(sums, scratch), columns, eps);
-
-#pragma unroll
-    for (int i = 0; i < ITEMS; ++i) {
-        value[i] = norm(value[i]);
-    }
-    weigh_row<THREADS, VECTORS>(weight + start, bias + start, held, threadIdx.x, is_aligned, value);
-    write_row<THREADS, VECTORS>(y + r * columns + start, held, threadIdx.x, is_aligned, value);
+            for (long long k = threadIdx.x; k < parts; k += THREADS) {
+                const Deviations moved =
+                    about(mean, {means[r * parts + k], 0.0f, squares[r * parts + k]}, size(k));
+                sums = {sums.first + moved.first, sums.second + moved.second};
+            }
+            sums = group_sums<THREADS>(sums, scratch);
+            const Deviations found = {mean, sums.first, sums.second};
+            work.finish({}, {(float)columns, found}, share, r * columns, start, value);
+            write(y + r * columns + start, share, value);
+        });
 }

@@ -16,6 +16,7 @@
 #include "element.cuh"
 #include "gelu.cuh"
 #include "norm.cuh"
+#include "rows.cuh"
 
 #ifndef THREADS
 #define THREADS 128
@@ -29,48 +30,21 @@
 #ifndef ROWS
 #define ROWS 1
 #endif
-static_assert(THREADS <= 1024 && (GROUP == THREADS || (GROUP <= 32 && THREADS % 32 == 0)),
-              "layernorm_gelu/registers: THREADS must be GROUP, or whole warps where GROUP is up to 32");
-static_assert(VECTORS >= 1 && ROWS >= 1, "layernorm_gelu/registers: VECTORS and ROWS must be at least 1");
+
+struct LayernormGelu : Layernorm<element_t, false> {
+    using Base = Layernorm<element_t, false>;
+    int form;
+    template <class S>
+    __device__ __forceinline__ void finish(State own, State all, S share, long long first, long long start,
+                                           float* value) const {
+        Base::finish(own, all, share, first, start, value);
+        gelu_all<S::ITEMS>(value, form);
+    }
+};
 
 extern "C" __global__ __launch_bounds__(THREADS, 1024 / THREADS) void layernorm_gelu_registers(
     const element_t* __restrict__ x, const element_t* __restrict__ weight, const element_t* __restrict__ bias,
     element_t* __restrict__ y, long long rows, long long columns, float eps, int form) {
-    constexpr int ITEMS = VECTORS * LANES(wide16_t), HELD = GROUP * ITEMS;
-    __shared__ Pair scratch[32];
-    const int member = threadIdx.x % GROUP, held = columns < HELD ? columns : HELD;
-    const long long row = ((long long)blockIdx.x * (THREADS / GROUP) + threadIdx.x / GROUP) * ROWS;
-    const bool is_aligned =
-        starts_at_vectors(x, y, columns) && starts_at_vector(weight) && starts_at_vector(bias);
-
-    // Read what the registers hold.
-    float value[ROWS][ITEMS];
-#pragma unroll
-    for (int q = 0; q < ROWS; ++q) {
-        read_row<GROUP, VECTORS>(x + (row + q) * columns, row + q < rows ? held : 0, member, is_aligned,
-                                 ZEROS, value[q]);
-    }
-
-#pragma unroll
-    for (int q = 0; q < ROWS; ++q) {
-        const long long first = (row + q) * columns, end = row + q < rows ? columns : 0;
-        const int within = end < HELD ? end : HELD;
-        const Beyond<element_t> beyond = {x + first};
-        const Norm norm = norm_of<GROUP, VECTORS, element_t>(value[q], within, member, is_aligned, end, eps,
-                                                             scratch, beyond);
-
-        // Normalise, weigh, write.
-#pragma unroll
-        for (int i = 0; i < ITEMS; ++i) {
-            value[q][i] = norm(value[q][i]);
-        }
-        weigh_row<GROUP, VECTORS>(weight, bias, within, member, is_aligned, value[q]);
-        gelu_all<element_t, ITEMS>(value[q], form);
-        write_row<GROUP, VECTORS>(y + first, within, member, is_aligned, value[q]);
-#pragma unroll 4
-        for (long long c = HELD + member; c < end; c += GROUP) {
-            const float w = to_float(weight[c]), b = to_float(bias[c]);
-            y[first + c] = from_float<element_t>(gelu<element_t>(fmaf(norm(beyond(c)), w, b), form));
-        }
-    }
+    const LayernormGelu work = {{x, nullptr, weight, bias, columns, eps}, form};
+    through_registers<element_t, THREADS, GROUP, VECTORS, ROWS>(work, y, rows, columns);
 }

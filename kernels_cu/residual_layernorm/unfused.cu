@@ -16,6 +16,7 @@
 
 #include "element.cuh"
 #include "norm.cuh"
+#include "rows.cuh"
 
 #ifndef THREADS
 #define THREADS 128
@@ -29,60 +30,18 @@
 #ifndef ROWS
 #define ROWS 1
 #endif
-static_assert(THREADS <= 1024 && (GROUP == THREADS || (GROUP <= 32 && THREADS % 32 == 0)),
-              "residual_layernorm/unfused: THREADS must be GROUP, or whole warps where GROUP is up to 32");
-static_assert(VECTORS >= 1 && ROWS >= 1, "residual_layernorm/unfused: VECTORS and ROWS must be at least 1");
 
 extern "C" __global__ __launch_bounds__(THREADS) void residual_layernorm_unfused_add(
     const element_t* __restrict__ x, const element_t* __restrict__ residual, element_t* __restrict__ h,
     long long rows, long long columns) {
-    constexpr int HELD = THREADS * LANES(wide16_t);
-    const long long start = (long long)blockIdx.x * HELD, left = rows * columns - start;
-    const int held = left < HELD ? left : HELD;
-    const bool is_aligned = starts_at_vectors(x, h, held) && starts_at_vector(residual);
-    float value[LANES(wide16_t)];
-    read_row<THREADS, 1>(x + start, held, threadIdx.x, is_aligned, ZEROS, value);
-    add_row<THREADS, 1>(residual + start, held, threadIdx.x, is_aligned, value);
-    write_row<THREADS, 1>(h + start, held, threadIdx.x, is_aligned, value);
+    const bool is_aligned = starts_at_vector(residual);
+    flat<THREADS>(x, h, rows * columns, is_aligned,
+                  [=](auto share, long long start, float* value) { add(residual + start, share, value); });
 }
 
 extern "C" __global__ __launch_bounds__(THREADS, 1024 / THREADS) void residual_layernorm_unfused_norm(
     const element_t* __restrict__ h, const element_t* __restrict__ weight, const element_t* __restrict__ bias,
     element_t* __restrict__ y, long long rows, long long columns, float eps) {
-    constexpr int ITEMS = VECTORS * LANES(wide16_t), HELD = GROUP * ITEMS;
-    __shared__ Pair scratch[32];
-    const int member = threadIdx.x % GROUP, held = columns < HELD ? columns : HELD;
-    const long long row = ((long long)blockIdx.x * (THREADS / GROUP) + threadIdx.x / GROUP) * ROWS;
-    const bool is_aligned =
-        starts_at_vectors(h, y, columns) && starts_at_vector(weight) && starts_at_vector(bias);
-
-    // Read what the registers hold.
-    float value[ROWS][ITEMS];
-#pragma unroll
-    for (int q = 0; q < ROWS; ++q) {
-        read_row<GROUP, VECTORS>(h + (row + q) * columns, row + q < rows ? held : 0, member, is_aligned,
-                                 ZEROS, value[q]);
-    }
-
-#pragma unroll
-    for (int q = 0; q < ROWS; ++q) {
-        const long long first = (row + q) * columns, end = row + q < rows ? columns : 0;
-        const int within = end < HELD ? end : HELD;
-        const Beyond<element_t> beyond = {h + first};
-        const Norm norm = norm_of<GROUP, VECTORS, element_t>(value[q], within, member, is_aligned, end, eps,
-                                                             scratch, beyond);
-
-        // Normalise, weigh, write.
-#pragma unroll
-        for (int i = 0; i < ITEMS; ++i) {
-            value[q][i] = norm(value[q][i]);
-        }
-        weigh_row<GROUP, VECTORS>(weight, bias, within, member, is_aligned, value[q]);
-        write_row<GROUP, VECTORS>(y + first, within, member, is_aligned, value[q]);
-#pragma unroll 4
-        for (long long c = HELD + member; c < end; c += GROUP) {
-            const float w = to_float(weight[c]), b = to_float(bias[c]);
-            y[first + c] = from_float<element_t>(fmaf(norm(beyond(c)), w, b));
-        }
-    }
+    const Layernorm<element_t, false> work(h, nullptr, weight, bias, columns, eps);
+    through_registers<element_t, THREADS, GROUP, VECTORS, ROWS>(work, y, rows, columns);
 }

@@ -28,50 +28,37 @@ extern "C" __global__ __launch_bounds__(THREADS) void rmsnorm_split_partial(cons
                                                                             float* __restrict__ squares,
                                                                             long long columns,
                                                                             long long parts) {
-    constexpr int ITEMS = VECTORS * LANES(wide16_t), HELD = THREADS * ITEMS;
+    using Work = Rmsnorm<element_t>;
     __shared__ float scratch[32];
-    const long long r = blockIdx.x / parts, start = blockIdx.x % parts * HELD;
-    const int held = columns - start < HELD ? columns - start : HELD;
-    const bool is_aligned = starts_at_vectors(x, x, columns);
-
-    float value[ITEMS];
-    read_row<THREADS, VECTORS>(x + r * columns + start, held, threadIdx.x, is_aligned, ZEROS, value);
-    float sum = 0.0f;
-#pragma unroll
-    for (int i = 0; i < ITEMS; ++i) {
-        sum = fmaf(value[i], value[i], sum);
-    }
-    sum = group_sum<THREADS>(sum, scratch);
-    if (threadIdx.x == 0) {
-        squares[blockIdx.x] = sum;
-    }
+    const long long r = blockIdx.x / parts, part = blockIdx.x % parts;
+    in_part<THREADS, VECTORS>(x, x, columns, true, part, [&](auto share, long long start, float* value) {
+        read(x + r * columns + start, share, false, value);
+        const float sum = Work::meet(Work::take(share, value), share, scratch);
+        if (threadIdx.x == 0) {
+            squares[blockIdx.x] = sum;
+        }
+    });
 }
 
 extern "C" __global__ __launch_bounds__(THREADS) void rmsnorm_split_write(
     const element_t* __restrict__ x, const element_t* __restrict__ weight, const float* __restrict__ squares,
     element_t* __restrict__ y, long long columns, long long parts, float eps) {
-    constexpr int ITEMS = VECTORS * LANES(wide16_t), HELD = THREADS * ITEMS;
     __shared__ float scratch[32];
     const long long block = gridDim.x - 1 - (long long)blockIdx.x;  // the last parts are still in L2
-    const long long r = block / parts, start = block % parts * HELD;
-    const int held = columns - start < HELD ? columns - start : HELD;
-    const bool is_aligned = starts_at_vectors(x, y, columns) && starts_at_vector(weight);
+    const long long r = block / parts, part = block % parts;
+    const Rmsnorm<element_t> work = {x, weight, columns, eps};
+    in_part<THREADS, VECTORS>(x, y, columns, work.is_aligned(), part,
+                              [&](auto share, long long start, float* value) {
+                                  read(x + r * columns + start, share, false, value);
 
-    float value[ITEMS];
-    read_row<THREADS, VECTORS>(x + r * columns + start, held, threadIdx.x, is_aligned, ZEROS, value);
-
-    // Merge the parts of the row.
-    float sum = 0.0f;
+                                  // Merge the parts of the row.
+                                  float sum = 0.0f;
 #pragma unroll 1
-    for (long long part = threadIdx.x; part < parts; part += THREADS) {
-        sum += squares[r * parts + part];
-    }
-    const float scale = rsqrtf(group_sum<THREADS>(sum, scratch) / (float)columns + eps);
-
-#pragma unroll
-    for (int i = 0; i < ITEMS; ++i) {
-        value[i] *= scale;
-    }
-    weigh_row<THREADS, VECTORS>(weight + start, held, threadIdx.x, is_aligned, value);
-    write_row<THREADS, VECTORS>(y + r * columns + start, held, threadIdx.x, is_aligned, value);
+                                  for (long long k = threadIdx.x; k < parts; k += THREADS) {
+                                      sum += squares[r * parts + k];
+                                  }
+                                  sum = group_sum<THREADS>(sum, scratch);
+                                  work.finish(sum, sum, share, r * columns, start, value);
+                                  write(y + r * columns + start, share, value);
+                              });
 }

@@ -12,7 +12,7 @@
 // source    Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018)
 
 #include "element.cuh"
-#include "rows.cuh"
+#include "softmax.cuh"
 
 #ifndef THREADS
 #define THREADS 256
@@ -30,9 +30,9 @@ extern "C" __global__ __launch_bounds__(THREADS) void softmax_online(const eleme
 #pragma unroll 1
     for (long long c = threadIdx.x; c < columns; c += THREADS) {
         const float value = to_float(x[first + c]);
-        found = merge_softmax(found, {value, 1.0f});
+        found = merge_softmax<float>(found, {value, 1.0f});
     }
-    found = group_softmax<THREADS>(found, scratch);
+    found = group_softmax<THREADS, float>(found, scratch);
 
     // The answer; an infinite maximum gives NaN, as subtracting it from itself does.
     const float top = found.first, scale = 1.0f / (found.second + (top - top));

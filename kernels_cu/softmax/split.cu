@@ -12,7 +12,7 @@
 // source    Dao et al., "Flash-Decoding for long-context inference" (2023): partial softmax, merged
 
 #include "element.cuh"
-#include "rows.cuh"
+#include "softmax.cuh"
 
 #ifndef THREADS
 #define THREADS 128
@@ -28,62 +28,39 @@ extern "C" __global__ __launch_bounds__(THREADS) void softmax_split_partial(cons
                                                                             float* __restrict__ sums,
                                                                             long long columns,
                                                                             long long parts) {
-    constexpr int ITEMS = VECTORS * LANES(wide16_t), HELD = THREADS * ITEMS;
-    __shared__ float scratch[32];
-    const long long r = blockIdx.x / parts, start = blockIdx.x % parts * HELD;
-    const int held = columns - start < HELD ? columns - start : HELD;
-    const bool is_aligned = starts_at_vectors(x, x, columns);
-
-    float value[ITEMS];
-    read_row<THREADS, VECTORS>(x + r * columns + start, held, threadIdx.x, is_aligned, MINUS_INFINITIES,
-                               value);
-    float top = LOWEST;
-#pragma unroll
-    for (int i = 0; i < ITEMS; ++i) {
-        top = fmaxf(top, value[i]);
-    }
-    top = group_max<THREADS>(top, scratch);
-
-    // A part of nothing but -inf sums to 0; NaN and +inf come through.
-    const float shift = top == LOWEST ? 0.0f : top;
-    float sum = 0.0f;
-#pragma unroll
-    for (int i = 0; i < ITEMS; ++i) {
-        sum += exponential<element_t>(value[i] - shift);
-    }
-    sum = group_sum<THREADS>(sum, scratch);
-    if (threadIdx.x == 0) {
-        tops[blockIdx.x] = top;
-        sums[blockIdx.x] = sum;
-    }
+    __shared__ Pair scratch[32];
+    const long long r = blockIdx.x / parts, part = blockIdx.x % parts;
+    in_part<THREADS, VECTORS>(x, x, columns, true, part, [&](auto share, long long start, float* value) {
+        read(x + r * columns + start, share, true, value);
+        const Pair found = Softmax<element_t>::meet(Softmax<element_t>::take(share, value), share, scratch);
+        if (threadIdx.x == 0) {
+            tops[blockIdx.x] = found.first;
+            sums[blockIdx.x] = found.second;
+        }
+    });
 }
 
 extern "C" __global__ __launch_bounds__(THREADS) void softmax_split_write(
     const element_t* __restrict__ x, const float* __restrict__ tops, const float* __restrict__ sums,
     element_t* __restrict__ y, long long columns, long long parts) {
-    constexpr int ITEMS = VECTORS * LANES(wide16_t), HELD = THREADS * ITEMS;
     __shared__ Pair scratch[32];
     const long long block = gridDim.x - 1 - (long long)blockIdx.x;  // the last parts are still in L2
-    const long long r = block / parts, start = block % parts * HELD;
-    const int held = columns - start < HELD ? columns - start : HELD;
-    const bool is_aligned = starts_at_vectors(x, y, columns);
+    const long long r = block / parts, part = block % parts;
+    in_part<THREADS, VECTORS>(x, y, columns, true, part, [&](auto share, long long start, float* value) {
+        read(x + r * columns + start, share, true, value);
 
-    float value[ITEMS];
-    read_row<THREADS, VECTORS>(x + r * columns + start, held, threadIdx.x, is_aligned, MINUS_INFINITIES,
-                               value);
-
-    // Merge the parts of the row; an infinite maximum makes the sum NaN.
-    Pair found = {LOWEST, 0.0f};
+        // Merge the parts of the row; an infinite maximum makes the sum NaN.
+        Pair found = {LOWEST, 0.0f};
 #pragma unroll 1
-    for (long long part = threadIdx.x; part < parts; part += THREADS) {
-        found = merge_softmax(found, {tops[r * parts + part], sums[r * parts + part]});
-    }
-    found = group_softmax<THREADS>(found, scratch);
-    const float top = found.first, scale = 1.0f / (found.second + (top - top));
-
+        for (long long k = threadIdx.x; k < parts; k += THREADS) {
+            found = merge_softmax<element_t>(found, {tops[r * parts + k], sums[r * parts + k]});
+        }
+        found = group_softmax<THREADS, element_t>(found, scratch);
+        const float top = found.first, scale = 1.0f / (found.second + (top - top));
 #pragma unroll
-    for (int i = 0; i < ITEMS; ++i) {
-        value[i] = exponential<element_t>(value[i] - top) * scale;
-    }
-    write_row<THREADS, VECTORS>(y + r * columns + start, held, threadIdx.x, is_aligned, value);
+        for (int i = 0; i < share.ITEMS; ++i) {
+            value[i] = raised<element_t>(value[i], top) * scale;
+        }
+        write(y + r * columns + start, share, value);
+    });
 }
