@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from kernellab.measurement import measure
     from kernellab.problem import Case, Problem
     from kernellab.record import Record
+    from kernellab.tensor_map import TensorMap
     from kernellab.trace import Trace, trace
 
 _HOMES = {
@@ -61,6 +62,7 @@ _HOMES = {
     "Reading": "instruments.reading",
     "Record": "record",
     "SpecError": "errors",
+    "TensorMap": "tensor_map",
     "Trace": "trace",
     "UnavailableError": "errors",
     "UnsupportedPTXError": "errors",
@@ -127,6 +129,7 @@ __all__ = [
     "Reading",
     "Record",
     "SpecError",
+    "TensorMap",
     "Trace",
     "UnavailableError",
     "UnsupportedPTXError",

@@ -121,6 +121,22 @@ class Tuning:
 
 
 @dataclass(frozen=True)
+class Tile:
+    """How a kernel takes an operand: as a tensor map of tiles, for TMA.
+
+    Attributes
+    ----------
+    box : tuple of int or str
+        Elements of a tile along each axis; a name is that of a constant or a size.
+    swizzle : int
+        As of `kernellab.TensorMap`.
+    """
+
+    box: tuple[int | str, ...]
+    swizzle: int = 0
+
+
+@dataclass(frozen=True)
 class Kernel:
     """One rung: a ``.cu`` file, its Numba twin, and how to launch them.
 
@@ -157,6 +173,8 @@ class Kernel:
         The stage's name, for the kernels in `parts`.
     tuning : Tuning, optional
         Which constants `bind` chooses from the sizes.
+    tiles : mapping of str to Tile
+        Operands that the ``.cu`` takes as ``const __grid_constant__ CUtensorMap`` and not as pointers.
     requires : tuple of str
         Capabilities, such as ``"sm_80"``.
     deterministic : bool
@@ -209,6 +227,7 @@ class Kernel:
     derived: Mapping[str, Callable[[Sizes], int]] = field(default_factory=dict)
     stage: str = ""
     tuning: Tuning | None = None
+    tiles: Mapping[str, Tile] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.elements and "ELEMENT" not in self.constants:

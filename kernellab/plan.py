@@ -15,13 +15,19 @@ from kernellab.checks import HOPPER, Limits, Scalar
 from kernellab.errors import ArgumentError, SpecError
 from kernellab.kernel import TWIN_DTYPES, Dim3, Kernel, Language
 from kernellab.problem import Cost, Operand
+from kernellab.tensor_map import TensorMap
 
 
 @dataclass(frozen=True)
 class Reference:
-    """The place of an array among a launch's arguments: the name of an input, output or temporary."""
+    """The place of an array among a launch's arguments: the name of an input, output or temporary.
+
+    With a `box` it is passed as a tensor map of such tiles.
+    """
 
     name: str
+    box: tuple[int, ...] = ()
+    swizzle: int = 0
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,7 @@ class Launch:
         Returns
         -------
         tuple
-            Arrays and NumPy scalars.
+            Arrays, tensor maps and NumPy scalars.
         """
         passed = (self.arguments[name] for name in self.kernel.arguments_for(language))
         bits = set()
@@ -75,6 +81,8 @@ def _value(item: Reference | Scalar, buffers: Mapping[str, Any], bits: set[str])
     if not isinstance(item, Reference):
         return item
     buffer = buffers[item.name]
+    if item.box:
+        return TensorMap(buffer, item.box, item.swizzle)
     return buffer.view(np.uint16) if item.name in bits else buffer
 
 
@@ -298,6 +306,9 @@ def _step(
     if min(grid) < 1:
         return ()
     known: dict[str, Reference | Scalar] = {item.name: Reference(item.name) for item in kernel.operands}
+    for name, tile in kernel.tiles.items():
+        box = tuple(side if isinstance(side, int) else int(at[side]) for side in tile.box)
+        known[name] = Reference(name, box, tile.swizzle)
     known |= {name: np.int64(value) for name, value in sizes.items()}
     known |= {name: np.int64(at[name]) for name in kernel.derived}
     known |= scalars

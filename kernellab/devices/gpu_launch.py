@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kernellab.errors import SpecError, UnavailableError
+from kernellab.tensor_map import TensorMap
 
 if TYPE_CHECKING:
     from kernellab.compile.binary import Binary
@@ -49,7 +50,10 @@ class Launcher:
         function = self.function(program, kernel)
         check_threads(launch, int(function.num_regs), int(function.max_threads_per_block))
         self._opt_in(launch, function)
-        arguments = launch.values(buffers, "cuda-c")
+        passed = launch.values(buffers, "cuda-c")
+        arguments = tuple(
+            value.encode_for_driver() if isinstance(value, TensorMap) else value for value in passed
+        )
         grid, block, shared = launch.grid, launch.block, launch.shared_mem
 
         health = self.health
