@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kernellab.catalog import PROBLEMS, kernel, ladder
@@ -25,7 +25,7 @@ from kernellab.experiments.experiment import (
     Rows,
     Sweep,
 )
-from kernellab.kernel import LANGUAGES, Language
+from kernellab.kernel import LANGUAGES, Kernel, Language
 from kernellab.problem import Case
 
 if TYPE_CHECKING:
@@ -179,6 +179,8 @@ EXTRA = {
 }
 FIRST = {"cumsum": Case("128 Ki elements", {"n": 2**17}), "histogram": Case("64 Ki bytes", {"n": 2**16})}
 """Where the problem's own first case is too small to show a step: a few tiles, more values than counts."""
+STREAMS = ("scale", "axpy", "triad")
+"""Counted with the constants for a large array, which `bind` does not choose for a small one."""
 STRIDED = {"stride": 32}
 ROW_PROBLEMS = ("softmax", "layernorm", "rmsnorm", "gelu", "dropout", "row_")
 LARGE = (
@@ -212,7 +214,7 @@ def sweep(problem: str) -> Sweep:
     case = Case(small.name, small.sizes, STRIDED if problem == "shared_stride" else {})
     large, judged = large_case(problem), 64 if any(part in problem for part in ROW_PROBLEMS) else 0
     points = [
-        Point(label_of(problem, rung.name), rung, case, large=large, head=judged)
+        Point(label_of(problem, rung.name), _shaped(rung), case, large=large, head=judged)
         for rung in ladder(problem)
         if not rung.fault
     ]
@@ -223,6 +225,10 @@ def sweep(problem: str) -> Sweep:
         for rung in (step.before, step.after)
     ]
     return Sweep(f"{problem} ({case.name})", tuple(points), SHOWN)
+
+
+def _shaped(rung: Kernel) -> Kernel:
+    return replace(rung, tuning=None) if rung.problem.name in STREAMS and rung.tuning else rung
 
 
 def share(rows: Rows, problem: str, step: Step) -> float:
@@ -250,7 +256,7 @@ def climbs(problem: str, steps: Sequence[Step]) -> Expectation:
     return Expectation(f"{problem}: {said}", check)
 
 
-WIDE = tuple(label_of(problem, "vectorised") for problem in ("scale", "axpy", "triad"))
+WIDE = tuple(label_of(problem, "vectorised") for problem in STREAMS)
 
 
 def claim_bandwidth(rows: Rows) -> tuple[str, str]:
