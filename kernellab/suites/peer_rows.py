@@ -110,7 +110,13 @@ def _gelu(torch: Any, x: Any) -> Any:
 def compiled(setting: Setting) -> Callable[[], Any]:
     """Layernorm and GeLU as torch.compile fuses them."""
     torch, given, _ = tensors(setting)
-    fused = torch.compile(lambda x: _gelu(torch, _norm(torch, given, x, setting)), dynamic=False)
+    shape, eps = (setting.sizes["columns"],), float(setting.parameters["eps"])
+    weight, bias, functional = given["weight"], given["bias"], torch.nn.functional
+
+    def norm_gelu(x: Any) -> Any:
+        return functional.gelu(functional.layer_norm(x, shape, weight, bias, eps), approximate="tanh")
+
+    fused = torch.compile(norm_gelu, dynamic=False)
     return lambda: fused(given["x"])
 
 
@@ -139,11 +145,13 @@ IN_TRITON = ("softmax", "layernorm", "layernorm_gelu", "rmsnorm", "residual_laye
 def peers_of(arena: Arena) -> tuple[Peer, ...]:
     """Return who takes part in an arena of rows."""
     problem = arena.problem.name
-    ours = tuple(peer for peer in TORCH[problem] if peer.is_for(arena))
     if problem not in IN_TRITON:
-        return ours
+        return TORCH[problem]
     warps = warps_for(arena.sizes["columns"])
-    return (*ours, *(Peer(f"Triton, {each} warps", triton(problem, each), "Triton") for each in warps))
+    return (
+        *TORCH[problem],
+        *(Peer(f"Triton, {each} warps", triton(problem, each), "Triton") for each in warps),
+    )
 
 
 __all__ = ["IN_TRITON", "TORCH", "peers_of", "triton", "triton_rows", "warm_triton", "warps_for"]

@@ -112,20 +112,24 @@ def peer_work(arena: Arena, peer: Peer, plan: Plan) -> CallWorkload:
     out = arena.bench.device.empty(spec)
     given = {key: arena.inputs[key] for key in plan.inputs}
     call = peer.make(Setting(xp, given, out, arena.element, arena.sizes, plan.parameters))
-    work = CallWorkload(peer.name, call, plan.cost().nbytes, plan.cost().flops)
+    held: dict[str, Any] = {}  # not the work's own: a cycle would keep its arrays
+
+    def run() -> None:
+        held["found"] = call()
 
     def check() -> Verdict:
-        found = out if work.result is None else as_array(xp, work.result)
+        given_back = held.get("found")
+        found = out if given_back is None else as_array(xp, given_back)
         if peer.is_random:
             return _dropped(arena, peer, plan, found)
         return arena.answers(plan)[name].judge(xp, peer.name, name, found, SLACK)
 
     def spoil() -> None:
-        work.result = None
+        held.clear()
         out.reshape(-1).view("uint8").fill(poison_byte(spec.dtype))
 
-    work.check, work.spoil = check, spoil
-    return work
+    cost = plan.cost()
+    return CallWorkload(peer.name, run, cost.nbytes, cost.flops, check, spoil)
 
 
 def _dropped(arena: Arena, peer: Peer, plan: Plan, found: Any) -> Verdict:

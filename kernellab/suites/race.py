@@ -84,7 +84,7 @@ def _own(arena: Arena, kernel: Kernel, language: Language) -> Own | None:
 def _rivals(arena: Arena, own: Own, peers: Iterable[Peer]) -> list[CallWorkload]:
     """Return the peers that can be made; of each family the fastest."""
     families: dict[str, list[CallWorkload]] = {}
-    for peer in peers:
+    for peer in (each for each in peers if each.is_for(arena)):
         try:
             work = peer_work(arena, peer, own.plan)
         except Exception as error:  # a peer's library may raise anything
