@@ -16,6 +16,7 @@ PROBLEMS = (
     *("cumsum", "row_cumsum", "histogram", "float_histogram"),
     *("softmax", "layernorm", "rmsnorm"),
     *("layernorm_gelu", "residual_layernorm", "bias_gelu", "softmax_dropout"),
+    *("matmul", "matmul_nt", "matmul_bias_gelu", "matmul_nt_bias_gelu"),
 )
 
 

@@ -1,0 +1,13 @@
+"""Product of two matrices, plus a bias, GeLU of that: in one kernel."""
+
+from __future__ import annotations
+
+from kernellab.catalog import products
+from kernellab.kernel import Kernel
+from kernellab.problem import ELEMENTS
+
+PROBLEM = products.problem("matmul_bias_gelu")
+
+LADDER = (
+    Kernel(PROBLEM, "blocked", products.arguments(PROBLEM), products.BLOCKED, "to come", elements=ELEMENTS),
+)
