@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernellab.api import apply
+from kernellab.arrays import cast_remedy
 from kernellab.devices import cuda_arrays
 from kernellab.devices import device as find_device
 from kernellab.errors import ArgumentError, SpecError
-from kernellab.intake import as_array, check_output, writable
+from kernellab.intake import as_array, check_copy, check_output, flat, writable
 from kernellab.kernel import Language
 from kernellab.measurement import scope
 from kernellab.problem import ELEMENTS, dtype_named
@@ -76,11 +77,7 @@ def sum(
     """
     place = find_device(device)
     array = floats_of(x, "sum", place)
-    if dtype is not None and np.dtype(dtype) != array.dtype:
-        if np.dtype(dtype) != np.float32:
-            rule = f"it must be float32 or that of x, {array.dtype}"
-            raise ArgumentError(f"sum: dtype is {np.dtype(dtype)}, {rule}; convert the answer")
-        array = array.astype(np.float32)
+    array = _as_dtype(array, dtype, "sum", place)
     return _reduced("sum", array, _axes(axis, array.ndim, "sum"), keepdims, out, language, place)
 
 
@@ -230,11 +227,7 @@ def cumsum(
     """
     place = find_device(device)
     array = floats_of(x, "cumsum", place)
-    if dtype is not None and np.dtype(dtype) != array.dtype:
-        if np.dtype(dtype) != np.float32:
-            rule = f"it must be float32 or that of x, {array.dtype}"
-            raise ArgumentError(f"cumsum: dtype is {np.dtype(dtype)}, {rule}; convert the answer")
-        array = array.astype(np.float32)
+    array = _as_dtype(array, dtype, "cumsum", place)
     rung = "cumsum/grouped" if deterministic else "cumsum/lookback"
 
     def running(line: Any) -> Any:
@@ -242,12 +235,12 @@ def cumsum(
 
     along = 0 if axis is None else _axis(axis, array.ndim, "cumsum")
     if axis is None or array.ndim == 1:
-        return _given(running(array.reshape(-1)), "cumsum", out, place)
+        return _given(running(flat(array, "cumsum: x", place).reshape(-1)), "cumsum", out, place)
     order = (*(k for k in range(array.ndim) if k != along), along)
     turned = array.transpose(order)
     rows = int(np.prod(turned.shape[:-1], dtype=np.int64))
     with scope(place, (array,), "cumsum"):
-        lines = turned.reshape(rows, array.shape[along])
+        lines = flat(turned, "cumsum: x", place).reshape(rows, array.shape[along])
         # Few long lines do better one after the other, each on the whole device.
         if rows <= FEW_ROWS and lines.nbytes >= rows * LONG_ROW:
             answer = turned.copy().reshape(lines.shape)
@@ -275,9 +268,20 @@ def floats_of(x: Any, who: str, place: Device, also: str = "") -> Any:
     array = any_array(x, f"{who}: x", place)
     if not any(array.dtype == dtype_named(element) for element in ELEMENTS):
         known = f"{also}{', '.join(ELEMENTS[:-1])} or {ELEMENTS[-1]}"
-        remedy = "convert it with .astype('float32')"
+        remedy = cast_remedy(array.dtype, np.float32)
         raise ArgumentError(f"{who}: x has dtype {array.dtype}, it must be {known}; {remedy}")
     return array
+
+
+def _as_dtype(array: Any, dtype: Any, who: str, place: Device) -> Any:
+    """Return the array as float32 where the answer is to be."""
+    if dtype is None or np.dtype(dtype) == array.dtype:
+        return array
+    if np.dtype(dtype) != np.float32:
+        rule = f"it must be float32 or that of x, {array.dtype}"
+        raise ArgumentError(f"{who}: dtype is {np.dtype(dtype)}, {rule}; convert the answer")
+    check_copy(array.size * np.dtype(dtype).itemsize, f"{who}: x is", place)
+    return array.astype(np.float32)
 
 
 def _axis(axis: Any, ndim: int, who: str) -> int:
@@ -321,9 +325,10 @@ def _reduced(
         rule = "there is no largest of no element, as in NumPy"
         raise SpecError(f"{problem}: x has shape {array.shape}, {rule}; give elements along the axis")
     if not kept:
-        answer = apply(f"{problem}/vectorised", array.reshape(-1), language=language, device=place)
+        line = flat(array, f"{problem}: x", place).reshape(-1)
+        answer = apply(f"{problem}/vectorised", line, language=language, device=place)
     else:
-        matrix = array.transpose((*kept, *over)).reshape(rows, columns)
+        matrix = flat(array.transpose((*kept, *over)), f"{problem}: x", place).reshape(rows, columns)
         rung = "warp" if columns * array.dtype.itemsize <= ROWS_OF_A_WARP else "split"
         answer = apply(f"row_{problem}/{rung}", matrix, language=language, device=place)
     return _given(answer.reshape(shape), problem, out, place)

@@ -353,8 +353,8 @@ def few_vectors(constants: Sizes) -> str:
     vectors, group = constants["VECTORS"], constants.get("GROUP", 256)
     if vectors > 8:
         return f"VECTORS is {vectors}, it must be 1 to 8; take 4"
-    if group % 32 or not 32 <= group <= 1024:
-        return f"GROUP is {group}, it must be a multiple of 32 up to 1024; take 256"
+    if group % 32 or not 32 <= group <= 2048:
+        return f"GROUP is {group}, it must be a multiple of 32 up to 2048; take 512"
     return ""
 
 
@@ -406,7 +406,7 @@ LADDER = (
         ("x", "y", "state", "exclusive", "n"),
         ONE_PASS,
         lookback,
-        constants={"THREADS": 256, "VECTORS": 4},
+        constants={"THREADS": 256, "VECTORS": 8},
         deterministic=False,
         elements=ELEMENTS,
         alignment=16,
@@ -422,7 +422,7 @@ LADDER = (
         ("x", "y", "state", "carries", "exclusive", "n"),
         ONE_PASS,
         grouped,
-        constants={"THREADS": 256, "VECTORS": 4, "GROUP": 256},
+        constants={"THREADS": 512, "VECTORS": 6, "GROUP": 512},
         elements=ELEMENTS,
         alignment=16,
         fallback=HILLIS_STEELE,

@@ -20,7 +20,7 @@
 #define THREADS 256
 #endif
 #ifndef VECTORS
-#define VECTORS 4
+#define VECTORS 8
 #endif
 static_assert(THREADS % 32 == 0 && THREADS <= 1024, "cumsum/lookback: THREADS must be whole warps");
 static_assert(VECTORS >= 1 && VECTORS <= 8,
@@ -33,51 +33,20 @@ extern "C" __global__ __launch_bounds__(THREADS) void cumsum_lookback(const elem
     constexpr int EACH = LANES(wide16_t), WARPS = THREADS / 32;
     __shared__ float sums[WARPS + 1];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    // Blocks start in the order of their index, so a tile waits only for tiles that run or are done.
+    // Blocks start in the order of their index, so a tile waits only for tiles that run or are done; CUB's scan
+    // relies on it too. Tiles numbered by an atomic counter would not need that, but each block's first load
+    // would wait for the atomic and for a barrier.
     const long long tile = blockIdx.x;
     const long long first = (tile * WARPS + warp) * (32 * VECTORS) + lane;
 
-    // Read: all loads of a whole tile first; the tile that the array ends in goes by elements.
+    // Read, and scan within the tile.
     const bool is_whole = (tile + 1) * (THREADS * VECTORS * EACH) <= n;
-    float value[VECTORS][EACH];
-    if (is_whole) {
-        wide16_t loaded[VECTORS];
-#pragma unroll
-        for (int v = 0; v < VECTORS; ++v) {
-            loaded[v] = reinterpret_cast<const wide16_t*>(x)[first + 32 * v];
-        }
-#pragma unroll
-        for (int v = 0; v < VECTORS; ++v) {
-            unpack<element_t>(loaded[v], value[v]);
-        }
-    } else {
-#pragma unroll
-        for (int j = 0; j < VECTORS * EACH; ++j) {
-            const long long i = (first + 32 * (j / EACH)) * EACH + j % EACH;
-            value[j / EACH][j % EACH] = 0.0f;
-            if (i < n) {
-                const element_t one = x[i];
-                value[j / EACH][j % EACH] = to_float(one);
-            }
-        }
-    }
+    float value[VECTORS][EACH], before[VECTORS];
+    read_tile<wide16_t>(x, first, is_whole, n, value);
+    const TileSums tile_sums = scan_tile<WARPS>(value, before, sums);
+    const float aggregate = tile_sums.aggregate;
 
-    // Sums of vectors, scanned over the warp: before[v] is what the warp's part holds before vector v.
-    float before[VECTORS];
-    const float sum = scan_vectors<VECTORS, EACH>(value, before);
-    if (lane == 0) {
-        sums[warp] = sum;
-    }
-    __syncthreads();
-
-    // Every warp: what the warps before it hold. Warp 0: publish the tile's sum, then ask the tiles before.
-    float earlier = 0.0f, aggregate = 0.0f;
-#pragma unroll
-    for (int w = 0; w < WARPS; ++w) {
-        const float part = sums[w];
-        earlier = w == warp ? aggregate : earlier;
-        aggregate += part;
-    }
+    // Warp 0: publish the tile's sum, then ask the tiles before.
     if (warp == 0) {
         if (lane == 0) {
             publish(state + tile, tile == 0 ? PREFIX : AGGREGATE, aggregate);
@@ -91,28 +60,6 @@ extern "C" __global__ __launch_bounds__(THREADS) void cumsum_lookback(const elem
         }
     }
     __syncthreads();
-    const float offset = sums[WARPS] + earlier;
-
-    // Write: the running sum through each vector.
-#pragma unroll
-    for (int v = 0; v < VECTORS; ++v) {
-        const long long i = first + 32 * v;
-        float running = offset + before[v], answer[EACH];
-#pragma unroll
-        for (int k = 0; k < EACH; ++k) {
-            const float next = running + value[v][k];
-            answer[k] = exclusive ? running : next;
-            running = next;
-        }
-        if (is_whole) {
-            reinterpret_cast<wide16_t*>(y)[i] = pack<wide16_t, element_t>(answer);
-        } else {
-#pragma unroll
-            for (int k = 0; k < EACH; ++k) {
-                if (i * EACH + k < n) {
-                    y[i * EACH + k] = from_float<element_t>(answer[k]);
-                }
-            }
-        }
-    }
+    const float offset = sums[WARPS] + tile_sums.earlier;
+    write_tile<wide16_t>(y, first, is_whole, n, exclusive, offset, value, before);
 }

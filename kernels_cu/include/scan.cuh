@@ -110,6 +110,86 @@ __device__ __forceinline__ float scan_vectors(const float (&value)[vectors][each
     return sum;
 }
 
+// A line's tile, each lane's vectors from `first` on, 32 apart. Read: all loads of a whole tile first; the tile that
+// the line of n elements ends in goes by elements.
+template <class V, int vectors, int each, class T>
+__device__ __forceinline__ void read_tile(const T* x, long long first, bool is_whole, long long n,
+                                          float (&value)[vectors][each]) {
+    if (is_whole) {
+        V loaded[vectors];
+#pragma unroll
+        for (int v = 0; v < vectors; ++v) {
+            loaded[v] = reinterpret_cast<const V*>(x)[first + 32 * v];
+        }
+#pragma unroll
+        for (int v = 0; v < vectors; ++v) {
+            unpack<T>(loaded[v], value[v]);
+        }
+    } else {
+#pragma unroll
+        for (int j = 0; j < vectors * each; ++j) {
+            const long long i = (first + 32 * (j / each)) * each + j % each;
+            value[j / each][j % each] = 0.0f;
+            if (i < n) {
+                const T one = x[i];
+                value[j / each][j % each] = to_float(one);
+            }
+        }
+    }
+}
+
+// Scan: what a warp's part holds before each of the lane's vectors; then, from the sums of warps, what the tile
+// holds before this warp, and in all.
+struct TileSums {
+    float earlier, aggregate;
+};
+template <int warps, int vectors, int each>
+__device__ __forceinline__ TileSums scan_tile(const float (&value)[vectors][each], float (&before)[vectors],
+                                              float* sums) {
+    const int warp = threadIdx.x / 32;
+    const float sum = scan_vectors<vectors, each>(value, before);
+    if (threadIdx.x % 32 == 0) {
+        sums[warp] = sum;
+    }
+    __syncthreads();
+    TileSums of = {0.0f, 0.0f};
+#pragma unroll
+    for (int w = 0; w < warps; ++w) {
+        const float part = sums[w];
+        of.earlier = w == warp ? of.aggregate : of.earlier;
+        of.aggregate += part;
+    }
+    return of;
+}
+
+// Write: the running sum through each vector, on top of `offset`.
+template <class V, int vectors, int each, class T>
+__device__ __forceinline__ void write_tile(T* y, long long first, bool is_whole, long long n, int exclusive,
+                                           float offset, const float (&value)[vectors][each],
+                                           const float (&before)[vectors]) {
+#pragma unroll
+    for (int v = 0; v < vectors; ++v) {
+        const long long i = first + 32 * v;
+        float running = offset + before[v], answer[each];
+#pragma unroll
+        for (int k = 0; k < each; ++k) {
+            const float next = running + value[v][k];
+            answer[k] = exclusive ? running : next;
+            running = next;
+        }
+        if (is_whole) {
+            reinterpret_cast<V*>(y)[i] = pack<V, T>(answer);
+        } else {
+#pragma unroll
+            for (int k = 0; k < each; ++k) {
+                if (i * each + k < n) {
+                    y[i * each + k] = from_float<T>(answer[k]);
+                }
+            }
+        }
+    }
+}
+
 // What tiles tell each other: a flag and a float in one word of 64 bits, which no reader sees half written;
 // so neither fences nor an order between two words are needed. Zero is "nothing yet".
 enum Flag { NOTHING = 0, AGGREGATE = 1, PREFIX = 2 };

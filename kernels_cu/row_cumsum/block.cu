@@ -33,71 +33,17 @@ extern "C" __global__ __launch_bounds__(THREADS) void row_cumsum_block(const ele
     float carry = 0.0f;
 #pragma unroll 1
     for (long long start = 0; start < columns; start += TILE) {
-        // Read: all loads of a whole tile first.
+        // Read, and scan within the tile.
         const long long first = start / EACH + warp * (32 * VECTORS) + lane;
         const bool is_whole = start + TILE <= columns && columns % EACH == 0;
-        float value[VECTORS][EACH];
-        if (is_whole) {
-            wide16_t loaded[VECTORS];
-#pragma unroll
-            for (int v = 0; v < VECTORS; ++v) {
-                loaded[v] = reinterpret_cast<const wide16_t*>(x + row)[first + 32 * v];
-            }
-#pragma unroll
-            for (int v = 0; v < VECTORS; ++v) {
-                unpack<element_t>(loaded[v], value[v]);
-            }
-        } else {
-#pragma unroll
-            for (int j = 0; j < VECTORS * EACH; ++j) {
-                const long long i = (first + 32 * (j / EACH)) * EACH + j % EACH;
-                value[j / EACH][j % EACH] = 0.0f;
-                if (i < columns) {
-                    const element_t one = x[row + i];
-                    value[j / EACH][j % EACH] = to_float(one);
-                }
-            }
-        }
-
-        // Scan within warps, then over them.
-        float before[VECTORS];
-        const float sum = scan_vectors<VECTORS, EACH>(value, before);
-        if (lane == 0) {
-            sums[warp] = sum;
-        }
+        float value[VECTORS][EACH], before[VECTORS];
+        read_tile<wide16_t>(x + row, first, is_whole, columns, value);
+        const TileSums tile_sums = scan_tile<WARPS>(value, before, sums);
         __syncthreads();
-        float earlier = 0.0f, aggregate = 0.0f;
-#pragma unroll
-        for (int w = 0; w < WARPS; ++w) {
-            const float part = sums[w];
-            earlier = w == warp ? aggregate : earlier;
-            aggregate += part;
-        }
-        __syncthreads();
-        const float offset = carry + earlier;
-        carry += aggregate;
 
-        // Write: the running sum through each vector.
-#pragma unroll
-        for (int v = 0; v < VECTORS; ++v) {
-            const long long i = first + 32 * v;
-            float running = offset + before[v], answer[EACH];
-#pragma unroll
-            for (int k = 0; k < EACH; ++k) {
-                const float next = running + value[v][k];
-                answer[k] = exclusive ? running : next;
-                running = next;
-            }
-            if (is_whole) {
-                reinterpret_cast<wide16_t*>(y + row)[i] = pack<wide16_t, element_t>(answer);
-            } else {
-#pragma unroll
-                for (int k = 0; k < EACH; ++k) {
-                    if (i * EACH + k < columns) {
-                        y[row + i * EACH + k] = from_float<element_t>(answer[k]);
-                    }
-                }
-            }
-        }
+        // Write, and carry the sum along.
+        write_tile<wide16_t>(y + row, first, is_whole, columns, exclusive, carry + tile_sums.earlier, value,
+                             before);
+        carry += tile_sums.aggregate;
     }
 }
