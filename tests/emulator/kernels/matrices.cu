@@ -1,14 +1,16 @@
 // ldmatrix, stmatrix and movmatrix: lane i names row i % 8 of matrix i / 8; rows are `pitch` bytes apart.
 #define ROW(i) ((unsigned)__cvta_generic_to_shared(tile) + (i) * pitch + shift)
 
-#define LOAD(name, opcode, N, OUT, R) \
+#define LOAD(name, opcode, N, OUT, R)                                                       \
     extern "C" __global__ void name(const unsigned* x, unsigned* y, int pitch, int shift) { \
-        __shared__ __align__(16) unsigned tile[1024]; \
-        for (int i = threadIdx.x; i < 1024; i += blockDim.x) tile[i] = x[i]; \
-        __syncthreads(); \
-        unsigned r[4]; \
-        asm volatile(opcode " {" OUT "}, [%" #N "];" : R : "r"(ROW(threadIdx.x % 32))); \
-        for (int i = 0; i < N; ++i) y[i * 32 + threadIdx.x] = r[i]; \
+        __shared__ __align__(16) unsigned tile[1024];                                       \
+        for (int i = threadIdx.x; i < 1024; i += blockDim.x)                                \
+            tile[i] = x[i];                                                                 \
+        __syncthreads();                                                                    \
+        unsigned r[4];                                                                      \
+        asm volatile(opcode " {" OUT "}, [%" #N "];" : R : "r"(ROW(threadIdx.x % 32)));     \
+        for (int i = 0; i < N; ++i)                                                         \
+            y[i * 32 + threadIdx.x] = r[i];                                                 \
     }
 #define R1 "=r"(r[0])
 #define R2 R1, "=r"(r[1])
@@ -20,16 +22,19 @@ LOAD(load_x1_trans, "ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16", 1, "%0", R
 LOAD(load_x2_trans, "ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16", 2, "%0, %1", R2)
 LOAD(load_x4_trans, "ldmatrix.sync.aligned.m8n8.x4.trans.shared::cta.b16", 4, "%0, %1, %2, %3", R4)
 
-#define STORE(name, opcode, N, IN, R) \
+#define STORE(name, opcode, N, IN, R)                                                       \
     extern "C" __global__ void name(const unsigned* x, unsigned* y, int pitch, int shift) { \
-        __shared__ __align__(16) unsigned tile[1024]; \
-        for (int i = threadIdx.x; i < 1024; i += blockDim.x) tile[i] = 0; \
-        __syncthreads(); \
-        unsigned r[N]; \
-        for (int i = 0; i < N; ++i) r[i] = x[i * 32 + threadIdx.x]; \
+        __shared__ __align__(16) unsigned tile[1024];                                       \
+        for (int i = threadIdx.x; i < 1024; i += blockDim.x)                                \
+            tile[i] = 0;                                                                    \
+        __syncthreads();                                                                    \
+        unsigned r[N];                                                                      \
+        for (int i = 0; i < N; ++i)                                                         \
+            r[i] = x[i * 32 + threadIdx.x];                                                 \
         asm volatile(opcode " [%0], {" IN "};" ::"r"(ROW(threadIdx.x % 32)), R : "memory"); \
-        __syncthreads(); \
-        for (int i = threadIdx.x; i < 1024; i += blockDim.x) y[i] = tile[i]; \
+        __syncthreads();                                                                    \
+        for (int i = threadIdx.x; i < 1024; i += blockDim.x)                                \
+            y[i] = tile[i];                                                                 \
     }
 #define S1 "r"(r[0])
 #define S2 S1, "r"(r[1])
@@ -42,7 +47,9 @@ STORE(store_x2_trans, "stmatrix.sync.aligned.m8n8.x2.trans.shared.b16", 2, "%1, 
 STORE(store_x4_trans, "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16", 4, "%1, %2, %3, %4", S4)
 
 extern "C" __global__ void move(const unsigned* x, unsigned* y) {
-    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y[threadIdx.x]) : "r"(x[threadIdx.x]));
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;"
+                 : "=r"(y[threadIdx.x])
+                 : "r"(x[threadIdx.x]));
 }
 
 // What must not be done
@@ -62,7 +69,8 @@ extern "C" __global__ void half_a_warp_loads(unsigned* y) {
 extern "C" __global__ void loads_what_nobody_wrote(unsigned* y) {
     __shared__ __align__(16) unsigned tile[64];
     unsigned r;
-    if (threadIdx.x < 31) tile[threadIdx.x] = 1;
+    if (threadIdx.x < 31)
+        tile[threadIdx.x] = 1;
     __syncthreads();
     LOAD_ONE((unsigned)__cvta_generic_to_shared(tile) + threadIdx.x % 8 * 16);
     y[threadIdx.x] = r;
@@ -72,16 +80,19 @@ extern "C" __global__ void loads_without_a_barrier(unsigned* y, int has_barrier)
     __shared__ __align__(16) unsigned tile[2][32];
     unsigned r;
     tile[threadIdx.x / 32][threadIdx.x % 32] = threadIdx.x;
-    if (has_barrier) __syncthreads();
+    if (has_barrier)
+        __syncthreads();
     LOAD_ONE((unsigned)__cvta_generic_to_shared(tile[1 - threadIdx.x / 32]) + threadIdx.x % 8 * 16);
     y[threadIdx.x] = r;
 }
 
 extern "C" __global__ void stores_without_a_barrier(unsigned* y, int has_barrier) {
     __shared__ __align__(16) unsigned tile[2][32];
-    asm volatile("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%0], {%1};"
-                 ::"r"((unsigned)__cvta_generic_to_shared(tile[threadIdx.x / 32]) + threadIdx.x % 8 * 16),
-                 "r"(threadIdx.x) : "memory");
-    if (has_barrier) __syncthreads();
+    asm volatile("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%0], {%1};" ::"r"(
+                     (unsigned)__cvta_generic_to_shared(tile[threadIdx.x / 32]) + threadIdx.x % 8 * 16),
+                 "r"(threadIdx.x)
+                 : "memory");
+    if (has_barrier)
+        __syncthreads();
     y[threadIdx.x] = tile[1 - threadIdx.x / 32][threadIdx.x % 32];
 }

@@ -12,7 +12,9 @@
 #endif
 constexpr int TILE = 64, DEPTH = 32, THREADS = 128;
 
-__device__ unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+__device__ unsigned shared_address(const void* p) {
+    return (unsigned)__cvta_generic_to_shared(p);
+}
 
 __device__ void copy_async(half* to, const half* from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
@@ -22,7 +24,9 @@ __device__ half* place_a(half* tile, int row, int chunk) {
     return tile + row * DEPTH + (chunk ^ SWIZZLE(row >> 1 & 3)) * 8;
 }
 
-__device__ half* place_b(half* tile, int row, int chunk) { return tile + row * TILE + (chunk ^ SWIZZLE(row & 7)) * 8; }
+__device__ half* place_b(half* tile, int row, int chunk) {
+    return tile + row * TILE + (chunk ^ SWIZZLE(row & 7)) * 8;
+}
 
 __device__ void load(half* sa, half* sb, const half* a, const half* b, int n, int k) {
     for (int i = threadIdx.x; i < TILE * DEPTH / 8; i += THREADS) {
@@ -32,7 +36,8 @@ __device__ void load(half* sa, half* sb, const half* a, const half* b, int n, in
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) matmul(const half* a, const half* b, float* c, int n, int k) {
+extern "C" __global__ void __launch_bounds__(THREADS)
+    matmul(const half* a, const half* b, float* c, int n, int k) {
     __shared__ __align__(128) half sa[2][TILE * DEPTH], sb[2][DEPTH * TILE];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, row = warp / 2 * 32, column = warp % 2 * 32;
     a += blockIdx.y * TILE * k;
@@ -53,13 +58,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) matmul(const half* a, cons
             unsigned fa[2][4], fb[4][2];
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
-                const half* p = place_a(sa[stage], row + i * 16 + lane % 16, READ_SWIZZLE(deep / 8 + lane / 16));
+                const half* p =
+                    place_a(sa[stage], row + i * 16 + lane % 16, READ_SWIZZLE(deep / 8 + lane / 16));
                 asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                              : "=r"(fa[i][0]), "=r"(fa[i][1]), "=r"(fa[i][2]), "=r"(fa[i][3])
                              : "r"(shared_address(p)));
                 p = place_b(sb[stage], deep + lane % 16, (column + i * 16) / 8 + lane / 16);
                 asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                             : "=r"(fb[2 * i][0]), "=r"(fb[2 * i][1]), "=r"(fb[2 * i + 1][0]), "=r"(fb[2 * i + 1][1])
+                             : "=r"(fb[2 * i][0]), "=r"(fb[2 * i][1]), "=r"(fb[2 * i + 1][0]),
+                               "=r"(fb[2 * i + 1][1])
                              : "r"(shared_address(p)));
             }
 #pragma unroll
@@ -70,7 +77,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) matmul(const half* a, cons
                         "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
                         "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                         : "+f"(sums[i][j][0]), "+f"(sums[i][j][1]), "+f"(sums[i][j][2]), "+f"(sums[i][j][3])
-                        : "r"(fa[i][0]), "r"(fa[i][1]), "r"(fa[i][2]), "r"(fa[i][3]), "r"(fb[j][0]), "r"(fb[j][1]));
+                        : "r"(fa[i][0]), "r"(fa[i][1]), "r"(fa[i][2]), "r"(fa[i][3]), "r"(fb[j][0]),
+                          "r"(fb[j][1]));
         }
 #ifndef NO_BARRIER
         __syncthreads();

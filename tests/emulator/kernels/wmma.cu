@@ -5,26 +5,43 @@
 
 using namespace nvcuda;
 
-template <bool BY_ROWS> struct Layout { using type = wmma::row_major; };
-template <> struct Layout<false> { using type = wmma::col_major; };
+template <bool BY_ROWS>
+struct Layout {
+    using type = wmma::row_major;
+};
+template <>
+struct Layout<false> {
+    using type = wmma::col_major;
+};
 
-template <class T> struct Element { using type = T; };
-template <> struct Element<wmma::precision::tf32> { using type = float; };
+template <class T>
+struct Element {
+    using type = T;
+};
+template <>
+struct Element<wmma::precision::tf32> {
+    using type = float;
+};
 
-template <class T> __device__ void copy(T* to, const T* from, int n) {
+template <class T>
+__device__ void copy(T* to, const T* from, int n) {
 #pragma unroll 1
-    for (int i = threadIdx.x; i < n; i += 32) to[i] = from[i];
+    for (int i = threadIdx.x; i < n; i += 32)
+        to[i] = from[i];
 }
 
-template <class Fragment> __device__ void round_tf32(Fragment&) {}
+template <class Fragment>
+__device__ void round_tf32(Fragment&) {
+}
 template <class Use, int M, int N, int K, class L>
 __device__ void round_tf32(wmma::fragment<Use, M, N, K, wmma::precision::tf32, L>& fragment) {
-    for (int i = 0; i < fragment.num_elements; ++i) fragment.x[i] = wmma::__float_to_tf32(fragment.x[i]);
+    for (int i = 0; i < fragment.num_elements; ++i)
+        fragment.x[i] = wmma::__float_to_tf32(fragment.x[i]);
 }
 
 template <class T, class C, int M, int N, int K, bool A_BY_ROWS, bool B_BY_ROWS, bool C_BY_ROWS, bool SHARED>
-__global__ void product(const typename Element<T>::type* a, const typename Element<T>::type* b, const C* c, C* d,
-                        int lda, int ldb, int ldc) {
+__global__ void product(const typename Element<T>::type* a, const typename Element<T>::type* b, const C* c,
+                        C* d, int lda, int ldb, int ldc) {
     using E = typename Element<T>::type;
     wmma::fragment<wmma::matrix_a, M, N, K, T, typename Layout<A_BY_ROWS>::type> fa;
     wmma::fragment<wmma::matrix_b, M, N, K, T, typename Layout<B_BY_ROWS>::type> fb;
