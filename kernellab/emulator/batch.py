@@ -21,6 +21,7 @@ from kernellab.emulator.in_flight import InFlight
 from kernellab.emulator.lanes import WARP, Lanes
 from kernellab.emulator.mbarriers import MBarriers
 from kernellab.emulator.memory import Fault, OwnedMemory
+from kernellab.emulator.proxies import Proxies
 from kernellab.emulator.warpgroups import Warpgroups
 from kernellab.errors import ExecutionError
 
@@ -73,6 +74,7 @@ class Batch:
         self.mbarriers = MBarriers(self)
         self.bulk = BulkGroups(self)
         self.warpgroups = Warpgroups(self)
+        self.proxies = Proxies(self)
         self.steps = 0
         self.started = 0.0
         self.current_number = 0
@@ -93,6 +95,7 @@ class Batch:
         self.async_copies.reset()
         self.mbarriers.reset()
         self.warpgroups.reset()
+        self.proxies.reset()
         self.steps = 0
 
     # -- registers
@@ -226,6 +229,8 @@ class Batch:
             self.races.access(lanes, flat, nbytes, operation)
         if self.in_flight.count:
             self.in_flight.check(self.current_number, lanes, flat, nbytes, operation)
+        if self.proxies.is_used and operation != "load":
+            self.proxies.store(self.current_number, lanes, flat, nbytes)
 
     def owners(self, lanes: Lanes, flat: Int64) -> tuple[Array, Int64]:
         """Return whose block the shared addresses of active lanes are in, and the addresses there."""

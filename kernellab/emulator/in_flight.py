@@ -118,6 +118,8 @@ class InFlight:
         """Issue a read of pieces of 16 bytes of shared memory: until `finish` nobody may write there."""
         flight = Flight(number, rows, columns, starts, PIECE, None)
         self._start(flight, "asynchronous read")
+        if starts.size:
+            self.batch.proxies.read(number, int(rows[0]), int(columns[0]), starts)
         pieces = starts // PIECE
         np.add.at(self._readers, pieces, 1)
         self._reading[pieces] = number + 1

@@ -50,6 +50,8 @@ def bind_instruction(binder: Binder, instruction: Instruction) -> Step:
 
 def _unguarded(binder: Binder, instruction: Instruction) -> Step:
     name = family(instruction.opcode)
+    if instruction.opcode.startswith("fence.proxy.async") and "global" not in instruction.opcode:
+        return _proxy_fence
     if name in _HINTS:
         return _nothing
     match name:
@@ -89,6 +91,10 @@ def _unguarded(binder: Binder, instruction: Instruction) -> Step:
 
 def _nothing(views: Views, lanes: Lanes, batch: Batch) -> None:
     """Do nothing."""
+
+
+def _proxy_fence(views: Views, lanes: Lanes, batch: Batch) -> None:
+    batch.proxies.fence(lanes)
 
 
 def _active_mask(binder: Binder, instruction: Instruction) -> Step:

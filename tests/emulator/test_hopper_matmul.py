@@ -64,6 +64,12 @@ def test_what_is_not_waited_for_is_found(rng, without, message, seed):
         matmul(rng, 256, 128, 512, 1, without=without, seed=seed)
 
 
+def test_stores_that_are_not_fenced_from_the_copy_out(rng):
+    c, expected, trace = matmul(rng, 128, 64, 64, 1, without="fence")
+    np.testing.assert_array_equal(c, expected)
+    assert {each.kind for each in trace.diagnostics} == {"missing fence"}
+
+
 @pytest.mark.parametrize(
     "replace",
     [

@@ -22,6 +22,7 @@ class Machine:
         self.shared = OwnedMemory("shared", 2, 256, tracks_writes=True)
         self.block_of_row = np.arange(2)
         self.complaints = []
+        self.proxies = SimpleNamespace(read=lambda *_: None)
 
     def owners(self, lanes, flat):
         return self.block_of_row[lanes.row_indexes()], flat

@@ -64,7 +64,7 @@ matmul(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMa
             for (int h = 0; h < 2; ++h)
                 *(float2*)(mine + (t / 32 * 16 + t % 32 / 4 + 8 * h) * BN + t % 4 * 2 + 8 * j)
                     = make_float2(d[4 * j + 2 * h], d[4 * j + 2 * h + 1]);
-        fence_async();
+        fence_async();  // @fence@
         asm volatile("bar.sync %0, 128;" :: "r"(group) : "memory");
         if (t == 0) {
             store_2d(&c, i % columns * BN, i / columns * BM + half * 64, mine);
