@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 EVERY_LANE = Immediate(0xFFFFFFFF)
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)$")
+_WARPGROUP = re.compile(
+    r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(\d+)\.(?:satfinite\.)?(\w+)\.(\w+)\.(\w+)"
+)
 
 
 class AlignedOperation(WarpOperation):
@@ -105,13 +108,17 @@ class Registers:
 
 @dataclass(frozen=True, slots=True)
 class ProductShape:
-    """What an ``mma`` or ``wmma.mma`` multiplies.
+    """What one warp multiplies by an instruction.
 
     Attributes
     ----------
     m, n, k : int
     kinds : tuple of str
         PTX types of D, A, B and C.
+    instructions : int
+        Instructions of the tensor core: one for 16 x 8, two for that in ``wmma`` of tf32, one for a warp's part
+        of ``wgmma``. An ``mma`` of 8-bit floats is one here; on sm_90, which has it in ``wgmma`` only, it is two
+        of f16.
     is_saturated : bool
     """
 
@@ -119,22 +126,13 @@ class ProductShape:
     n: int
     k: int
     kinds: tuple[str, str, str, str]
-    is_saturated: bool
+    instructions: int = 1
+    is_saturated: bool = False
 
     @property
     def flops(self) -> int:
         """Multiplications and additions of one warp."""
         return 2 * self.m * self.n * self.k
-
-    @property
-    def instructions(self) -> int:
-        """Instructions of the tensor core: one for 16 x 8, two for that in ``wmma`` of tf32.
-
-        An ``mma`` of 8-bit floats is one here; on sm_90, whose tensor cores have it in ``wgmma`` only, it is
-        two of f16.
-        """
-        tiles = -(-self.m * self.n // 128)
-        return 2 * tiles if self.n == 16 and self.kinds[1] == "tf32" else tiles
 
 
 @lru_cache(maxsize=256)
@@ -147,6 +145,9 @@ def product_shape(opcode: str) -> ProductShape | None:
     >>> shape.kinds, shape.flops, shape.instructions
     (('f32', 'bf16', 'bf16', 'f32'), 4096, 1)
     """
+    if match := _WARPGROUP.match(opcode):
+        n, k, d, a, b = match.groups()
+        return ProductShape(16, int(n), int(k), (d, a, b, d))
     head, _, tail = opcode.partition(".sync.aligned.")
     if head not in ("mma", "wmma.mma") or not tail:
         return None
@@ -171,8 +172,10 @@ def product_shape(opcode: str) -> ProductShape | None:
         kinds = [kinds[0], "f16", "f16", kinds[1]]
     if len(shape) != 3 or len(kinds) != 4:
         raise UnsupportedPTXError(f"{opcode}: no shape with four types")
+    m, n, k = shape
     d, a, b, c = kinds
-    return ProductShape(*shape, (d, a, b, c), is_saturated)
+    tiles = -(-m * n // 128) * (2 if head == "wmma.mma" and a == "tf32" else 1)
+    return ProductShape(m, n, k, (d, a, b, c), tiles, is_saturated)
 
 
 _KINDS = ("f16", "bf16", "tf32", "f32", "f64", "s8", "u8", "s32", "e4m3", "e5m2")

@@ -158,3 +158,19 @@ def test_a_form_that_is_not_known_is_refused(opcode):
 def test_a_shape_of_other_tiles_is_refused():
     with pytest.raises(UnsupportedPTXError, match="does not know this shape"):
         fragment("a", 8, 8, 4, "f16")
+
+
+@pytest.mark.parametrize(
+    ("opcode", "instructions", "flops"),
+    [
+        ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 1, 2 * 16 * 8 * 16),
+        ("wmma.mma.sync.aligned.row.col.m16n16k16.f16.f16", 2, 2 * 16**3),
+        ("wmma.mma.sync.aligned.row.row.m16n16k8.f32.tf32.tf32.f32", 4, 2 * 16 * 16 * 8),
+        ("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16", 1, 2 * 16 * 256 * 16),
+        ("ldmatrix.sync.aligned.m8n8.x4.shared.b16", None, None),
+        ("wgmma.fence.sync.aligned", None, None),
+    ],
+)
+def test_what_a_warp_multiplies(opcode, instructions, flops):
+    found = product_shape(opcode)
+    assert (found and found.instructions, found and found.flops) == (instructions, flops)
