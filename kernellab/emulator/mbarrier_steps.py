@@ -12,7 +12,7 @@ from kernellab.emulator.code import Binder, Step, Views
 from kernellab.emulator.lanes import Lanes
 from kernellab.emulator.mbarriers import SIZE
 from kernellab.emulator.memory import UNSIGNED
-from kernellab.emulator.places import Address, by_place
+from kernellab.emulator.places import Address, by_place, lane_positions
 from kernellab.emulator.ptx import Immediate, Instruction, Operand
 from kernellab.errors import UnsupportedPTXError
 
@@ -59,6 +59,8 @@ def _wait(binder: Binder, address: Address, target: Operand, value: Operand, is_
             for each in np.unique(phases[positions]).tolist():
                 is_over = batch.mbarriers.is_complete(address.number, where, each, is_parity, lane)
                 found[positions[phases[positions] == each]] = is_over
+        if batch.races is not None and found.any():
+            batch.races.waited(np.unique(lane_positions(lanes)[0][found]))
         if predicate is not None:
             lanes.put_flat(views[predicate], found)
 

@@ -1,7 +1,8 @@
 """Races in shared memory: two threads touch a byte, one writes, and no barrier lies between.
 
 Lockstep execution hides races, so each byte remembers who touched it last and in which epoch: of the block
-(it ends at every barrier of the block) and of the warp (it ends at ``__syncwarp``).
+(it ends at every barrier of the block) and of the warp (it ends at ``__syncwarp``). A wait for an mbarrier
+also ends the epoch of the warps that waited.
 """
 
 from __future__ import annotations
@@ -41,14 +42,20 @@ class Races:
         """Forget everything, for the next blocks."""
         nbytes = self.batch.blocks * self.pitch
         self.writer, self.reader, self.updater = (_Touch(nbytes) for _ in range(3))
+        self.newest_epoch = 0
         self.block_epoch = np.zeros(self.batch.height, np.int32)
         self.warp_epoch = np.zeros((self.batch.height, WARP), np.int32)
 
     def block_barrier(self, is_done: npt.NDArray[np.bool_]) -> None:
         """Blocks have passed a barrier."""
         rows = is_done[self.batch.block_of_row]
-        self.block_epoch[rows] += 1
+        self.waited(rows)
         self.warp_epoch[rows] += 1
+
+    def waited(self, rows: Array) -> None:
+        """Warps have waited for what others did: they get an epoch that nobody has had."""
+        self.newest_epoch += 1
+        self.block_epoch[rows] = self.newest_epoch
 
     def warp_barrier(self, lanes: Lanes) -> None:
         """Lanes have passed a barrier of their warp: they all get an epoch newer than any of theirs."""

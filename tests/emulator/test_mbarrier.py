@@ -16,9 +16,10 @@ f32, i32 = np.float32, np.int32
 SEEDS = [None, 1, 2, 3]
 
 
-def test_a_ring_of_two_buffers():
+@pytest.mark.parametrize("sanitize", [False, True])
+def test_a_ring_of_two_buffers(sanitize):
     y = np.zeros((3, 32), i32)
-    trace = KERNELS("ring", 3, 96, y, 9, 0)
+    trace = KERNELS("ring", 3, 96, y, 9, 0, sanitize=sanitize)
     expected = np.zeros(3, np.int64)
     for i in range(9):
         expected = expected * 3 + i * i + 3 + np.arange(3)
@@ -127,3 +128,19 @@ def test_bounds_and_alignment(rng):
         KERNELS("doubled", 1, 64, x, x.copy(), 127, 508, 0)
     with pytest.raises(ExecutionError, match="a bulk copy of 2048 bytes at byte 0 of shared memory"):
         KERNELS("doubled", 1, 64, np.zeros(512, f32), np.zeros(512, f32), 512, 2048, 0)
+
+
+def test_barriers_that_some_only_arrive_at():
+    y = np.zeros(64, i32)
+    assert KERNELS("named", 1, 128, y, 7, 128).diagnostics == ()
+    expected = np.zeros(64, np.int64)
+    for i in range(7):
+        expected = expected * 2 + i * np.arange(64)[::-1]
+    np.testing.assert_array_equal(y, expected)
+
+
+def test_a_named_barrier_of_too_many_threads_is_a_deadlock():
+    with pytest.raises(
+        ExecutionError, match=r"deadlock: 64 threads wait at barrier 1 at source.cu:\d+; 64 .* 3 at"
+    ):
+        KERNELS("named", 1, 128, np.zeros(64, i32), 7, 160)

@@ -111,3 +111,24 @@ extern "C" __global__ void doubled(const float* x, float* y, int n, int expected
         if (what == 4) { load(data, x, n * 4, &bar); data[0] = 1; }
     }
 }
+
+// The first half of the warps fills a buffer of two, the second half reads it: barriers that some only arrive at.
+extern "C" __global__ void named(int* y, int n, int count) {
+    __shared__ int data[2][64];
+    int t = threadIdx.x % 64;
+    if (threadIdx.x < 64) {
+        for (int i = 0; i < n; ++i) {
+            if (i > 1) asm volatile("bar.sync %0, 128;" :: "r"(3 + i % 2) : "memory");
+            data[i % 2][t] = i * t;
+            asm volatile("bar.arrive %0, %1;" :: "r"(1 + i % 2), "r"(count) : "memory");
+        }
+    } else {
+        int sum = 0;
+        for (int i = 0; i < n; ++i) {
+            asm volatile("bar.sync %0, %1;" :: "r"(1 + i % 2), "r"(count) : "memory");
+            sum = sum * 2 + data[i % 2][63 - t];
+            if (i + 2 < n) asm volatile("bar.arrive %0, 128;" :: "r"(3 + i % 2) : "memory");
+        }
+        y[t] = sum;
+    }
+}
