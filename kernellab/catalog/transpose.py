@@ -221,7 +221,7 @@ def vectorised(LINES: int, element: str) -> Any:
     def transpose_vectorised(x, y):
         tile = cuda.shared.array((TILE, TILE), stored, alignment=16)
         kept, words = cuda.local.array(KEPT, uint32), cuda.local.array(EACH, word)
-        single = cuda.local.array(8, stored)
+        single = cuda.local.array(4, stored)
         rows, columns = x.shape
         down = (rows + TILE - 1) // TILE
         first_row = cuda.blockIdx.x % down * TILE
@@ -247,12 +247,12 @@ def vectorised(LINES: int, element: str) -> Any:
                     quad = kept[4 * p], kept[4 * p + 1], kept[4 * p + 2], kept[4 * p + 3]
                     store4(tile, r * TILE + EACH * (group ^ (r // EACH % 8)), quad)
         else:
-            for start in range(thread, TILE * TILE, 2048):
-                for p in range(8):
+            for start in range(thread, TILE * TILE, 1024):
+                for p in range(4):
                     r, c = (start + p * 256) // TILE, (start + p * 256) % TILE
                     if r < TILE and first_row + r < rows and first_column + c < columns:
                         single[p] = x[first_row + r, first_column + c]
-                for p in range(8):
+                for p in range(4):
                     r, c = (start + p * 256) // TILE, (start + p * 256) % TILE
                     if r < TILE and first_row + r < rows and first_column + c < columns:
                         tile[r, c ^ r % TURN] = single[p]

@@ -61,17 +61,17 @@ extern "C" __global__ __launch_bounds__(256) void transpose_vectorised(const ele
             }
         }
     } else {
-        for (int start = thread; start < TILE * TILE; start += 8 * 256) {
-            element_t kept[8];
+        for (int start = thread; start < TILE * TILE; start += 4 * 256) {
+            element_t kept[4];
 #pragma unroll
-            for (int p = 0; p < 8; ++p) {
+            for (int p = 0; p < 4; ++p) {
                 const int k = start + p * 256, r = k / TILE, c = k % TILE;
                 if (r < TILE && first_row + r < rows && first_column + c < columns) {
                     kept[p] = x[(first_row + r) * columns + first_column + c];
                 }
             }
 #pragma unroll
-            for (int p = 0; p < 8; ++p) {
+            for (int p = 0; p < 4; ++p) {
                 const int k = start + p * 256, r = k / TILE, c = k % TILE;
                 if (r < TILE && first_row + r < rows && first_column + c < columns) {
                     tile[r * TILE + (c ^ r % TURN)] = kept[p];
