@@ -44,6 +44,8 @@ class MBarrier:
         Copies that have not arrived: flight, bytes.
     arrived : list
         Copies that have arrived and that nobody has waited for: phase, flight.
+    is_awaited : bool
+        The last who looked found its phase incomplete.
     """
 
     byte: int
@@ -54,6 +56,7 @@ class MBarrier:
     phase: int = 0
     coming: list[tuple[Flight, int]] = field(default_factory=list)
     arrived: list[tuple[int, Flight]] = field(default_factory=list)
+    is_awaited: bool = False
 
     def state(self) -> int:
         """Return what an arrival gives its thread."""
@@ -149,6 +152,7 @@ class MBarriers:
         barrier = self.at(number, where, lane)
         self._land(barrier)
         is_over = barrier.phase & 1 != phase & 1 if is_parity else barrier.phase != phase >> 32
+        barrier.is_awaited = not is_over
         if is_over and barrier.arrived:
             for _, flight in [each for each in barrier.arrived if each[0] < barrier.phase]:
                 self.batch.in_flight.finish(flight)
@@ -176,9 +180,9 @@ class MBarriers:
         return barrier
 
     def waiting(self) -> Iterator[str]:
-        """Say of each barrier that is in the middle of a phase what it waits for."""
+        """Say of each barrier for which somebody waits what it waits for."""
         for where, barrier in sorted(self.found.items()):
-            if barrier.pending != barrier.expected or barrier.nbytes:
+            if barrier.is_awaited:
                 block = self._block_name(where)
                 made = self.batch.launch.where(barrier.number)
                 yield (

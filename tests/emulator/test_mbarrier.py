@@ -144,3 +144,8 @@ def test_a_named_barrier_of_too_many_threads_is_a_deadlock():
         ExecutionError, match=r"deadlock: 64 threads wait at barrier 1 at source.cu:\d+; 64 .* 3 at"
     ):
         KERNELS("named", 1, 128, np.zeros(64, i32), 7, 160)
+
+
+def test_a_barrier_to_which_nobody_comes():
+    with pytest.raises(ExecutionError, match=r"64 threads wait .*waits in phase 0 for 1 of 1 arrivals"):
+        KERNELS("nobody_comes", 1, 64)

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from hopper import kernels, product
 
+from kernellab.errors import ExecutionError
+
 ONE_TILE = """
 extern "C" __global__ void one_tile(const uint4* raw, KIND* y, int nbytes, int b_at, u64 da, u64 db, int keeps) {
     extern __shared__ __align__(1024) uint4 memory[];
@@ -157,3 +159,100 @@ def test_a_wrong_swizzle_gives_wrong_values(rng):
     a, b = matrices(rng, 64, 64, 16, np.float16)
     y = run(a, b, "f32.f16.f16", n=64, mode=128, use_mode=64)
     assert (y != lane_layout(a.astype(np.float32) @ b.astype(np.float32).T)).any()
+
+
+FROM_REGISTERS = """
+extern "C" __global__ void from_registers(const unsigned* fragments, const uint4* raw, float* y, u64 db) {
+    __shared__ __align__(1024) uint4 memory[128];
+    memory[threadIdx.x] = raw[threadIdx.x];
+    fence_async();
+    __syncthreads();
+    unsigned a[4];
+    for (int i = 0; i < 4; ++i) a[i] = fragments[i * 128 + threadIdx.x];
+    float d[8] = {};
+    fence_registers();
+    multiply(d, a, (u64)(at(memory) >> 4) + db, 0);
+    commit_products();
+    wait_products<0>();
+    for (int i = 0; i < 8; ++i) y[i * 128 + threadIdx.x] = d[i];
+}
+"""
+
+
+@pytest.mark.parametrize("turned", [0, 1])
+def test_the_left_operand_in_registers(rng, turned):
+    a, b = matrices(rng, 64, 16, 16, np.float16)
+    fragments = np.zeros((4, 128, 2), np.float16)
+    for t in range(128):
+        row, column = t // 32 * 16 + t % 32 // 4, t % 4 * 2
+        for i in range(4):
+            fragments[i, t] = a[row + 8 * (i % 2), column + 8 * (i // 2) :][:2]
+    image = mn_major(b, 0, 512, 128) if turned else k_major(b, 32, 128, 256)
+    db = np.uint64(512 >> 4 << 16 | 128 >> 4 << 32 if turned else 256 >> 4 << 32 | 3 << 62)
+    y = np.zeros((8, 128), np.float32)
+    text = product(16, "f32.f16.f16", 8, k=16, tail=f", 1, 1, {turned}", a_registers=4) + FROM_REGISTERS
+    words = fragments.view(np.uint32).reshape(4, 128)
+    kernels(text)("from_registers", 1, 128, words, image[:2048].view(np.uint32), y, db)
+    np.testing.assert_array_equal(y, lane_layout(a.astype(np.float32) @ b.astype(np.float32).T))
+
+
+CARELESS = """
+extern "C" __global__ void careless(float* y, u64 bits, int what) {
+    __shared__ __align__(1024) unsigned memory[768];
+    for (int i = threadIdx.x; i < 768; i += blockDim.x) memory[i] = 0;
+    fence_async();
+    __syncthreads();
+    float d[4] = {}, e[4] = {};
+    u64 a = describe(memory, 128, 256, 0) | bits;
+    if (what == 1) a += threadIdx.x % 2;
+    if (what == 2) a += threadIdx.x / 32;
+    if (what != 3) fence_registers();
+    if (what != 4 || threadIdx.x % 32) multiply(d, a, describe(memory, 128, 256, 0), 1);
+    commit_products();
+    if (what == 5) wait_products<1>();
+    if (what == 6) {
+        multiply(e, a, describe(memory, 128, 256, 0), 1);
+        commit_products();
+        wait_products<1>();
+        y[threadIdx.x] = d[0] + d[1];
+    }
+    if (what == 7) memory[threadIdx.x] = 1;
+    if (what == 8) {
+        multiply(e, a, describe(memory, 128, 256, 0), 1);
+        commit_products();
+        wait_products<1>();
+        y[threadIdx.x] = d[0] + e[1];
+    }
+    if (what != 5) wait_products<0>();
+    y[threadIdx.x] += d[2] + e[2];
+}
+"""
+
+
+def careless(what, bits=0):
+    text = product(8, "f32.f16.f16", 4, k=16, tail=", 1, 1, 0, 0") + CARELESS
+    return kernels(text)("careless", 1, 128, np.zeros(128, np.float32), np.uint64(bits), what)
+
+
+@pytest.mark.parametrize("what", [0, 6])
+def test_a_product_may_be_read_while_a_later_one_is_on_its_way(what):
+    assert careless(what).diagnostics == ()
+
+
+@pytest.mark.parametrize(
+    ("what", "bits", "message"),
+    [
+        (0, 1 << 50 | 1 << 15, "matrix descriptor 0x4.* has bits set that must be 0"),
+        (0, 0x3000 >> 4, "starts at byte 12288 reaches byte 14336 of shared memory, which has 3072"),
+        (1, 0, "the lanes of a warp have different matrix descriptors"),
+        (2, 0, "the warps of a warpgroup have different matrix descriptors"),
+        (3, 0, "missing fence: this is the warp's first wgmma"),
+        (4, 0, "only a part of a warp is at a wgmma instruction"),
+        (5, 0, "an accumulator of the wgmma at source.cu:.* is read before it is waited for"),
+        (7, 0, "this store touches byte 0 of shared memory, .* may still be reading; wait for it first"),
+        (8, 0, "an accumulator of the wgmma at source.cu:.* is read before it is waited for"),
+    ],
+)
+def test_careless_products(what, bits, message):
+    with pytest.raises(ExecutionError, match=message):
+        careless(what, bits)

@@ -132,3 +132,10 @@ extern "C" __global__ void named(int* y, int n, int count) {
         y[t] = sum;
     }
 }
+
+extern "C" __global__ void nobody_comes() {
+    __shared__ u64 bar;
+    if (threadIdx.x == 0) init(&bar, 1);
+    __syncthreads();
+    wait(&bar, 0);
+}
