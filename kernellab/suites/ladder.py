@@ -16,7 +16,7 @@ from kernellab.suites.arena import Arena
 from kernellab.suites.bench import Bench, languages_of, plan_fields, right_kernels, scaled, timed_row
 from kernellab.suites.facts import facts_of, plain, reasons
 from kernellab.suites.precompile import precompile
-from kernellab.suites.race import gathered, race
+from kernellab.suites.race import compiled, gathered, race
 from kernellab.suites.rows import USUAL
 
 SLOWER = 1.10
@@ -103,13 +103,10 @@ def _languages(kernel: Kernel) -> list[tuple[Kernel, Language]]:
 
 def _entries(kernels: Iterable[Kernel], arenas: Mapping[str, Arena | None]) -> list[tuple[Kernel, Language]]:
     """Return what will be compiled, with the constants that it will have."""
-    found = []
+    found: list[tuple[Kernel, Language]] = []
     for kernel in kernels:
         arena = arenas[kernel.problem.name]
-        try:
-            found += _languages(arena.plan(kernel).kernel if arena else kernel)
-        except LabError:
-            continue  # said when its turn comes
+        found += compiled(arena, _languages(kernel)) if arena else _languages(kernel)
     return found
 
 

@@ -15,7 +15,7 @@ from kernellab.suites.bench import Bench
 from kernellab.suites.peer_cub import building
 from kernellab.suites.peer_flat import FLAT
 from kernellab.suites.precompile import precompile
-from kernellab.suites.race import Rows, bar, best_peer, gathered, ours, race, ratio
+from kernellab.suites.race import Rows, bar, best_peer, compiled, gathered, ours, race, ratio
 
 N = 2**28
 SIDE = 16384
@@ -89,13 +89,13 @@ def run(bench: Bench, chosen: Sequence[Heat] = ()) -> Results:
     except LabError as error:
         notes.append(("CUB", str(error)))
     used = {kernel.id: kernel for heat in chosen for kernel in contenders(heat.problem)}
-    ready = [entry for heat in chosen for entry in _tuned(bench, heat)]
-    precompile(bench, ready)
+    ready = (compiled(_arena(bench, heat), entries(contenders(heat.problem))) for heat in chosen)
+    precompile(bench, [entry for each in ready for entry in each])
     rows: Rows = []
     late: list[str] = []
     for heat in bench.within_budget(chosen, late, share=2):
         bench.progress(heat.label)
-        arena = Arena(bench, catalog.problem(heat.problem), heat.sizes, heat.element, heat.contents)
+        arena = _arena(bench, heat)
         rows += race(arena, entries(contenders(heat.problem)), FLAT[heat.problem])
         notes += [(heat.label, note) for note in arena.notes]
         del arena
@@ -118,9 +118,8 @@ def run(bench: Bench, chosen: Sequence[Heat] = ()) -> Results:
     )
 
 
-def _tuned(bench: Bench, heat: Heat) -> list[tuple[Kernel, Language]]:
-    arena = Arena(bench, catalog.problem(heat.problem), heat.sizes, heat.element, heat.contents)
-    return [(arena.plan(kernel).kernel, each) for kernel, each in entries(contenders(heat.problem))]
+def _arena(bench: Bench, heat: Heat) -> Arena:
+    return Arena(bench, catalog.problem(heat.problem), heat.sizes, heat.element, heat.contents)
 
 
 def of(rows: Rows, heat: Heat) -> Rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from kernellab.errors import LabError
@@ -102,6 +103,15 @@ def _fastest(arena: Arena, works: Sequence[CallWorkload]) -> CallWorkload | None
     return min(found, key=lambda work: timings[work.name].seconds, default=None)
 
 
+def compiled(arena: Arena, rungs: Iterable[tuple[Kernel, Language]]) -> list[tuple[Kernel, Language]]:
+    """Return rungs with the constants that they will have; one that cannot be bound fails in its race."""
+    found: list[tuple[Kernel, Language]] = []
+    for kernel, language in rungs:
+        with suppress(LabError):
+            found.append((arena.plan(kernel).kernel, language))
+    return found
+
+
 # -- reading rows
 def ours(rows: Iterable[Mapping[str, Any]], language: str = "cuda-c") -> Mapping[str, Any] | None:
     """Return the row of our fastest rung in a language, if there is one."""
@@ -151,4 +161,4 @@ def gathered(notes: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     )
 
 
-__all__ = ["Rows", "bar", "best_peer", "gathered", "ours", "race", "ratio"]
+__all__ = ["Rows", "bar", "best_peer", "compiled", "gathered", "ours", "race", "ratio"]

@@ -15,7 +15,7 @@ from kernellab.suites.arena import Arena, Own
 from kernellab.suites.bench import Bench
 from kernellab.suites.peer_rows import peers_of, warm_triton
 from kernellab.suites.precompile import precompile
-from kernellab.suites.race import Rows, bar, best_peer, gathered, ours, race, ratio
+from kernellab.suites.race import Rows, bar, best_peer, compiled, gathered, ours, race, ratio
 from kernellab.workload import CallWorkload
 
 PROBLEMS = (
@@ -92,11 +92,7 @@ def run(
     """Time every heat, matrices of about `count` elements."""
     chosen = heats(lengths)
     arenas = {heat: _arena(bench, heat, count) for heat in chosen}
-    ready = [
-        (arena.plan(kernel).kernel, language)
-        for heat, arena in arenas.items()
-        for kernel, language in heat.rungs()
-    ]
+    ready = [entry for heat, arena in arenas.items() for entry in compiled(arena, heat.rungs())]
     precompile(bench, ready)
     rows: Rows = []
     notes: list[tuple[str, str]] = []

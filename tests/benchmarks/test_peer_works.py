@@ -134,6 +134,7 @@ def test_kernels_in_triton_get_their_arguments_in_order(monkeypatch: pytest.Monk
     )
     monkeypatch.setitem(sys.modules, "triton", fake)
     monkeypatch.setitem(sys.modules, "triton.language", language)
+    monkeypatch.setitem(sys.modules, "kernellab_triton_rows", None)  # forgotten afterwards
     module = peer_rows.triton_rows.__wrapped__()
     assert set(module.KERNELS) == set(peer_rows.IN_TRITON)
     given = {name: name for name in ("x", "residual", "weight", "bias")}
