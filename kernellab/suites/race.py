@@ -9,9 +9,10 @@ from typing import Any
 from kernellab.errors import LabError
 from kernellab.instruments.clock import Rule
 from kernellab.kernel import Kernel, Language
-from kernellab.suites.arena import RULE, Arena, Own, reason_of, time_side_by_side, too_fast
+from kernellab.suites.arena import Arena, Own
 from kernellab.suites.bench import plan_fields, timed_row
 from kernellab.suites.peer_works import Peer, peer_work
+from kernellab.suites.side_by_side import RULE, reason_of, time_side_by_side, too_fast
 from kernellab.workload import CallWorkload
 
 HEATS = Rule(minimum=5, maximum=5, queue=5)

@@ -19,9 +19,10 @@ from kernellab.instruments.clock import Rule
 from kernellab.problem import ELEMENTS
 from kernellab.suites import arena as arenas
 from kernellab.suites import memory, precompile, race, rows
-from kernellab.suites.arena import Arena, time_side_by_side
+from kernellab.suites.arena import Arena
 from kernellab.suites.bench import Bench
 from kernellab.suites.peer_works import Peer, peer_work
+from kernellab.suites.side_by_side import QUEUED, time_side_by_side
 from kernellab.workload import CallWorkload
 
 SIZES = {"rows": 6, "columns": 40, "n": 1000}
@@ -244,7 +245,7 @@ def test_few_samples_of_many_works_stand_behind_one_gate() -> None:
     time_side_by_side(where, works, [])
     gates = "".join({"close": "|", "open": "|", "work": "w"}.get(each, "") for each in where.stopwatch.events)
     held = gates.split("|")[1::2]
-    assert 20 < max(gate.count("w") for gate in held) <= arenas.QUEUED
+    assert 20 < max(gate.count("w") for gate in held) <= QUEUED
 
 
 def test_precompiling_needs_processes_and_says_what_failed() -> None:
