@@ -12,7 +12,7 @@ from kernellab.instruments import static
 from kernellab.plan import Plan
 
 MORE = 1.15
-"""Times as many instructions as are worth a word."""
+"""Times as many instructions, or loads, as are worth a word."""
 LESS = 0.95
 """Share of the other's occupancy that is worth a word."""
 _WIDTHS = {"128": 16, "64": 8, "U16": 2, "S16": 2, "U8": 1, "S8": 1}
@@ -128,7 +128,7 @@ def reasons(first: Facts, twin: Facts) -> str:
     if twin.occupancy < LESS * first.occupancy:
         registers = f"({twin.registers} registers against {first.registers})"
         found.append(f"occupancy {twin.occupancy:.2f} against {first.occupancy:.2f} {registers}")
-    if twin.loads < first.loads and twin.load_bytes == first.load_bytes:
+    if MORE * twin.loads < first.loads and twin.load_bytes == first.load_bytes:
         found.append(f"{twin.loads} loads written against {first.loads}: unrolled less")
     if twin.instructions > MORE * first.instructions:
         found.append(f"{twin.instructions / first.instructions:.1f} x the instructions")
