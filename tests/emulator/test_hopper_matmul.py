@@ -15,7 +15,7 @@ from kernellab.tensor_map import TensorMap
 
 SOURCE = (FOLDER / "hopper_matmul.cu").read_text()
 MULTIPLY = product(64, "f32.f16.f16", 32, k=16, tail=", 1, 1, 0, 0")
-SHARED = 3 * (128 + 64) * 64 * 2 + 128 * 64 * 4
+SHARED = 3 * (128 + 64) * 64 * 2 + 128 * 64 * 4 + 2 * 3 * 8
 
 
 def matmul(rng, m, n, k, grid, *, without="", swizzle=1, seed=None, replace=("", "")):

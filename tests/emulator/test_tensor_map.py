@@ -21,7 +21,7 @@ def copier(rank: int) -> str:
     return f"""
 extern "C" __global__ void copy_tile(const __grid_constant__ CUtensorMap from, const __grid_constant__ CUtensorMap to,
     unsigned* bytes, const int* c, int nbytes) {{
-    extern __shared__ __align__(1024) unsigned tile[];
+    __shared__ __align__(1024) unsigned tile[4096];
     __shared__ u64 bar;
     if (threadIdx.x == 0) {{
         asm volatile("prefetch.tensormap [%0];" :: "l"(&from) : "memory");
@@ -52,7 +52,7 @@ def copy_tile(source, box, corner, *, steps=None, swizzle=0, out_swizzle=None, s
     words = np.zeros(first.tile_nbytes // 4, np.uint32)
     corner = np.array(corner[::-1], np.int32)
     trace = kernels(copier(len(box)))(
-        "copy_tile", 1, 64, first, second, words, corner, words.nbytes, shared_mem=words.nbytes, seed=seed
+        "copy_tile", 1, 64, first, second, words, corner, words.nbytes, seed=seed
     )
     assert trace.diagnostics == ()
     return words.view(source.dtype), target, trace
@@ -121,9 +121,7 @@ def test_rows_may_be_padded(rng):
     source = whole[:, :40]
     words = np.zeros(16 * 16, np.uint32)
     first, second = (TensorMap(each, (16, 16)) for each in (source, np.zeros((20, 48), f32)))
-    kernels(copier(2))(
-        "copy_tile", 1, 64, first, second, words, np.array([32, 4], np.int32), 1024, shared_mem=1024
-    )
+    kernels(copier(2))("copy_tile", 1, 64, first, second, words, np.array([32, 4], np.int32), 1024)
     np.testing.assert_array_equal(words.view(f32).reshape(16, 16)[:, :8], source[4:, 32:])
     assert not words.view(f32).reshape(16, 16)[:, 8:].any()
 
@@ -183,15 +181,14 @@ def test_a_map_for_another_parameter():
 def test_bytes_that_are_no_map(rng):
     raw = np.zeros(1, np.dtype([("x", "u8", 16)]))[0]
     with pytest.raises(ExecutionError, match="these 128 bytes are no tensor map"):
-        kernels(copier(2))("copy_tile", 1, 64, raw, raw, np.zeros(4, np.uint32), np.zeros(2, np.int32), 16,
-                           shared_mem=16)  # fmt: skip
+        kernels(copier(2))("copy_tile", 1, 64, raw, raw, np.zeros(4, np.uint32), np.zeros(2, np.int32), 16)  # fmt: skip
 
 
 def test_a_map_of_another_rank(rng):
     tensor_map = TensorMap(np.zeros((8, 8), f32), (8, 8))
     with pytest.raises(ExecutionError, match="the tensor map has 2 axes, the instruction 3"):
         kernels(copier(3))("copy_tile", 1, 64, tensor_map, tensor_map, np.zeros(64, np.uint32),
-                           np.zeros(3, np.int32), 256, shared_mem=256)  # fmt: skip
+                           np.zeros(3, np.int32), 256)  # fmt: skip
 
 
 def test_a_read_only_target(rng):
@@ -199,5 +196,4 @@ def test_a_read_only_target(rng):
     target.flags.writeable = False
     maps = TensorMap(np.ones((8, 8), f32), (8, 8)), TensorMap(target, (8, 8))
     with pytest.raises(ExecutionError, match=r"read-only global store: to .* is read-only"):
-        kernels(copier(2))("copy_tile", 1, 64, *maps, np.zeros(64, np.uint32), np.zeros(2, np.int32), 256,
-                           shared_mem=256)  # fmt: skip
+        kernels(copier(2))("copy_tile", 1, 64, *maps, np.zeros(64, np.uint32), np.zeros(2, np.int32), 256)  # fmt: skip

@@ -15,7 +15,7 @@ matmul(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMa
     extern __shared__ __align__(1024) unsigned char memory[];
     Stage* stages = (Stage*)memory;
     float* tile = (float*)(stages + STAGES);  // two halves of 64 rows
-    __shared__ u64 full[STAGES], empty[STAGES];
+    u64 *full = (u64*)(tile + BM * BN), *empty = full + STAGES;
     int group = threadIdx.x / 128, t = threadIdx.x % 128;
     if (threadIdx.x == 0) {
         for (int s = 0; s < STAGES; ++s) {
