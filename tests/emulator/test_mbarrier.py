@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hopper import kernels
 from launching import KERNELS as FOLDER
+from launching import Kernels
 
 from kernellab.errors import ExecutionError
 
@@ -149,3 +150,44 @@ def test_a_named_barrier_of_too_many_threads_is_a_deadlock():
 def test_a_barrier_to_which_nobody_comes():
     with pytest.raises(ExecutionError, match=r"64 threads wait .*waits in phase 0 for 1 of 1 arrivals"):
         KERNELS("nobody_comes", 1, 64)
+
+
+LIBRARY = """
+#include <cuda/barrier>
+#include <cuda/ptx>
+using barrier = cuda::barrier<cuda::thread_scope_block>;
+namespace ptx = cuda::ptx;
+
+extern "C" __global__ void add_one(int* x, int first) {
+    __shared__ alignas(16) int data[1024];
+    #pragma nv_diag_suppress static_var_with_dynamic_init
+    __shared__ barrier bar;
+    if (threadIdx.x == 0) {
+        init(&bar, blockDim.x);
+        ptx::fence_proxy_async(ptx::space_shared);
+    }
+    __syncthreads();
+    if (threadIdx.x == 0)
+        cuda::memcpy_async(data, x + first, cuda::aligned_size_t<16>(sizeof(data)), bar);
+    barrier::arrival_token token = bar.arrive();
+    bar.wait(std::move(token));
+    for (int i = threadIdx.x; i < 1024; i += blockDim.x) data[i] += 1;
+    ptx::fence_proxy_async(ptx::space_shared);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        ptx::cp_async_bulk(ptx::space_global, ptx::space_shared, x + first, data, sizeof(data));
+        ptx::cp_async_bulk_commit_group();
+        ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>());
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+def test_barriers_and_copies_of_the_cuda_library(seed):
+    x = np.arange(2048, dtype=i32)
+    trace = Kernels(LIBRARY, options=("-std=c++17",))("add_one", 1, 128, x, 512, seed=seed)
+    expected = np.arange(2048)
+    expected[512:1536] += 1
+    np.testing.assert_array_equal(x, expected)
+    assert trace.diagnostics == ()
