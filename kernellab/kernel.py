@@ -176,7 +176,9 @@ class Kernel:
     tiles : mapping of str to Tile
         Operands that the ``.cu`` takes as ``const __grid_constant__ CUtensorMap`` and not as pointers.
     requires : tuple of str
-        Capabilities, such as ``"sm_80"``.
+        What the device must be: at least ``"sm_80"``; exactly ``"sm_90a"``, for which it is then compiled.
+    refusal : callable, optional
+        ``refusal(sizes) -> str`` with why it does not take such sizes, or an empty string.
     deterministic : bool
         Whether two runs give the same bits.
     alignment : int
@@ -213,6 +215,7 @@ class Kernel:
     constants: Mapping[str, int] = field(default_factory=dict)
     requires: tuple[str, ...] = ()
     deterministic: bool = True
+    refusal: Callable[[Sizes], str] | None = None
     alignment: int = 0
     fallback: Kernel | None = None
     zeroed: tuple[str, ...] = ()

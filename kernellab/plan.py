@@ -180,8 +180,8 @@ def bind(
     limits : Limits
         The device's shared-memory limits.
     fall_back : bool
-        Take the kernel's fallback where an array is not aligned as the kernel needs it, and say so in the
-        plan's notes, instead of refusing.
+        Take the kernel's fallback where an array is not aligned as the kernel needs it, or has a size that it
+        does not take, and say so in the plan's notes, instead of refusing.
     **parameters : int or float
         Run-time scalars that differ from their defaults.
 
@@ -211,12 +211,15 @@ def bind(
         and kernel.fallback is not None
         and (why := _misalignment(kernel, {**arrays, **(out or {})}))
     ):
-        plan = bind(kernel.fallback, inputs, out=out, limits=limits, **parameters)
-        return replace(plan, notes=(f"{why}; {kernel.fallback.id} ran instead",))
+        return _fallen_back(kernel.fallback, why, inputs, out, limits, parameters)
     kernel = checks.for_element(kernel, arrays)
     sizes: dict[str, int] = {}
     for operand in kernel.inputs:
         checks.check_array(kernel, operand, arrays[operand.name], sizes)
+    if kernel.refusal is not None and (reason := kernel.refusal(sizes)):
+        if not fall_back or kernel.fallback is None:
+            raise SpecError(f"{kernel.id}: {reason}")
+        return _fallen_back(kernel.fallback, f"{kernel.id}: {reason}", inputs, out, limits, parameters)
     kernel = kernel.tuned(sizes, limits.multiprocessors)
     for name in parameters:
         if name not in {item.name for item in kernel.parameters}:
@@ -251,6 +254,18 @@ def bind(
         zeroed=tuple(name for name in kernel.zeroed if name in held),
         in_place=in_place,
     )
+
+
+def _fallen_back(
+    kernel: Kernel,
+    why: str,
+    inputs: Mapping[str, Any],
+    out: Mapping[str, Any] | None,
+    limits: Limits,
+    parameters: Mapping[str, Any],
+) -> Plan:
+    plan = bind(kernel, inputs, out=out, limits=limits, fall_back=True, **parameters)
+    return replace(plan, notes=(f"{why}; {kernel.id} ran instead", *plan.notes))
 
 
 def _misalignment(kernel: Kernel, arrays: Mapping[str, Any]) -> str:

@@ -8,6 +8,8 @@ from kernellab.problem import ELEMENTS
 
 PROBLEM = products.problem("matmul_bias_gelu")
 
-LADDER = (
-    Kernel(PROBLEM, "blocked", products.arguments(PROBLEM), products.BLOCKED, "to come", elements=ELEMENTS),
+BLOCKED = Kernel(
+    PROBLEM, "blocked", products.arguments(PROBLEM), products.BLOCKED, "to come", elements=ELEMENTS
 )
+
+LADDER = (BLOCKED, products.wgmma(PROBLEM, BLOCKED))

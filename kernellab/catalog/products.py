@@ -12,7 +12,7 @@ import numpy as np
 
 from kernellab.arrays import spec_of
 from kernellab.catalog import gelus, rows
-from kernellab.kernel import Geometry, covering
+from kernellab.kernel import Geometry, Kernel, Tile, Tuning, covering
 from kernellab.problem import ELEMENTS, Array, Arrays, Case, Cost, Operand, Problem, Sizes, dtype_named
 from kernellab.verify import ulp
 
@@ -124,7 +124,12 @@ def _activated_magnitude(a: Array, b: Array, bias: Array, form: int) -> Array:
     with np.errstate(all="ignore"):
         between = _product(a, b) + bias.astype(np.float64)
         share = _magnitude(a, b) + np.abs(bias.astype(np.float64))
-        return rows.passed_on(between, share, gelus.gelu(between, form))
+        found = rows.passed_on(between, share, gelus.gelu(between, form))
+        return np.maximum(found, TAIL)
+
+
+TAIL = 2.0**-46
+"""The least size that an error is in proportion to: far below 0, where GeLU vanishes, an epilogue may stop."""
 
 
 def _cost(sizes: Sizes, arrays: Arrays) -> Cost:
@@ -199,3 +204,58 @@ def tiles(rows_each: int, columns_each: int) -> Any:
 
 
 BLOCKED = Geometry(block=(256,), grid=tiles(128, 128), static_shared=lambda at: 2 * 8 * 132 * 4)
+
+
+def in_vectors(sizes: Sizes) -> str:
+    """Return why rows of 16-bit elements do not start at multiples of 16 bytes, or nothing."""
+    for name in ("k", "n"):
+        if sizes[name] % 8 or not sizes[name]:
+            return (
+                f"{name} is {sizes[name]}, it must be a multiple of 8 and not 0; pad it, or take another rung"
+            )
+    return ""
+
+
+WGMMA_BASE = {"ROWS": 128, "COLUMNS": 256, "STAGES": 4, "CLUSTER": 1, "BAND": 16}
+
+
+def wgmma_shape(sizes: Sizes, element: str) -> dict[str, int]:
+    """Return the tiles for a shape: narrower where there are few, two blocks to a tile of b where there are many."""
+    tiles = covering(sizes["m"], 128) * covering(sizes["n"], 256)
+    if tiles <= 66:
+        return {**WGMMA_BASE, "COLUMNS": 128, "STAGES": 6}
+    return WGMMA_BASE
+
+
+def _clusters(at: Sizes) -> tuple[int, ...]:
+    tiles = covering(at["m"], at["ROWS"] * at["CLUSTER"]) * covering(at["n"], at["COLUMNS"])
+    return (min(tiles, at["multiprocessors"] // at["CLUSTER"]) * at["CLUSTER"],)
+
+
+def wgmma(problem: Problem, fallback: Kernel) -> Kernel:
+    """Return the rung of a problem that multiplies by warpgroups."""
+    is_turned = "_nt" in problem.name
+    b = Tile(("PART", 64), 128) if is_turned else Tile((64, 64), 128)
+    return Kernel(
+        problem,
+        "wgmma",
+        arguments(problem),
+        Geometry(
+            (384,),
+            _clusters,
+            static_shared=lambda at: 16 * at["STAGES"],
+            dynamic_shared=lambda at: (
+                128 * at["STAGES"] * (at["ROWS"] + at["COLUMNS"]) + 256 * at["ROWS"] + 1024
+            ),
+        ),
+        "Numba has neither tensor maps nor wgmma",
+        WGMMA_BASE,
+        elements=ELEMENTS[1:],
+        requires=("sm_90a",),
+        refusal=in_vectors,
+        alignment=16,
+        fallback=fallback,
+        tiles={"a": Tile(("ROWS", 64), 128), "b": b, "y": Tile((64, 64), 128)},
+        derived={"PART": lambda at: at["COLUMNS"] // at["CLUSTER"]},
+        tuning=Tuning(WGMMA_BASE, wgmma_shape),
+    )

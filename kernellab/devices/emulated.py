@@ -88,9 +88,11 @@ class EmulatedDevice:
         if language == "numba":
             for kernel in asked:
                 require_twin(kernel)
+        for kernel in asked:
+            arch_for(kernel, self.arch)
         stock = [kernel for kernel in asked if is_stock(kernel)]
         ladders = dict.fromkeys((kernel.problem.name, kernel.element or ELEMENTS[0]) for kernel in stock)
-        groups = [_ladder(name, element, language) for name, element in ladders]
+        groups = [_ladder(name, element, language, self.arch) for name, element in ladders]
         changed = tuple(kernel for kernel in asked if not is_stock(kernel))
         parts: list[tuple[Kernel, Binary]] = []
         for group in (*groups, *((changed,) if changed else ())):
@@ -207,10 +209,10 @@ def _stock(kernel: Kernel) -> Kernel | None:
     return stock
 
 
-def _ladder(problem: str, element: str, language: Language) -> tuple[Kernel, ...]:
-    """Return the rungs of a problem that a language can express, for one element."""
+def _ladder(problem: str, element: str, language: Language, arch: str) -> tuple[Kernel, ...]:
+    """Return the rungs of a problem that a language can express and a device run, for one element."""
     rungs = [item for item in catalog.ladder(problem) if language == "cuda-c" or item.has_twin]
-    known = [item for item in rungs if element in (item.elements or ELEMENTS[:1])]
+    known = [item for item in rungs if element in (item.elements or ELEMENTS[:1]) and runs_on(item, arch)]
     return tuple(item.with_element(element) if item.elements else item for item in known)
 
 
@@ -241,13 +243,13 @@ def compile_kernels(kernels: Sequence[Kernel], language: Language, arch: str) ->
     from kernellab.compile.numba_kernels import NumbaJob, compile_numba_many
 
     if language == "cuda-c":
-        units = [CudaUnit(kernel.text(), str(kernel.path), kernel.constants) for kernel in kernels]
-        made = compile_cuda_many(units, arch=arch)
-        return tuple(
-            binary
-            for kernel, binary in zip(kernels, made, strict=True)
-            for _ in range(1 + len(kernel.stages))
-        )
+        archs = [arch_for(kernel, arch) for kernel in kernels]
+        made: dict[int, Binary] = {}
+        for each in dict.fromkeys(archs):
+            chosen = [i for i, other in enumerate(archs) if other == each]
+            units = [CudaUnit(kernels[i].text(), str(kernels[i].path), kernels[i].constants) for i in chosen]
+            made |= zip(chosen, compile_cuda_many(units, arch=each), strict=True)
+        return tuple(made[i] for i, kernel in enumerate(kernels) for _ in range(1 + len(kernel.stages)))
     jobs = [
         NumbaJob(part.twin_function, part.twin_types(), part.entry, _twin_key(part), _twin_options(part))
         for kernel in kernels
@@ -257,6 +259,45 @@ def compile_kernels(kernels: Sequence[Kernel], language: Language, arch: str) ->
     return tuple(
         binary for kernel in kernels for binary in _spread([next(linked) for _ in kernel.parts], kernel)
     )
+
+
+def arch_for(kernel: Kernel, arch: str) -> str:
+    """Return what a kernel is compiled for on a device: ``sm_90a`` where it needs that and the device is one.
+
+    Raises
+    ------
+    SpecError
+        If the device cannot run it.
+
+    Examples
+    --------
+    >>> from kernellab.catalog import kernel
+    >>> arch_for(kernel("copy/float4"), "sm_80")
+    'sm_80'
+    """
+    for needed in kernel.requires:
+        number, own = _capability(arch), needed.endswith("a")
+        if number < _capability(needed) or (own and number != _capability(needed)):
+            only = "only a device of its kind has that" if own else "that or a later one will do"
+            raise SpecError(
+                f"{kernel.id}: it needs {needed}, the device is {arch}; {only}, take another rung"
+            )
+        if own:
+            return needed
+    return arch
+
+
+def runs_on(kernel: Kernel, arch: str) -> bool:
+    """Whether a device of that architecture can run a kernel."""
+    try:
+        arch_for(kernel, arch)
+    except SpecError:
+        return False
+    return True
+
+
+def _capability(arch: str) -> int:
+    return int(arch.removeprefix("sm_").rstrip("af"))
 
 
 def _spread(binaries: list[Binary], kernel: Kernel) -> list[Binary]:

@@ -182,7 +182,7 @@ def split_address(
     """
     size = batch.launch.cluster_size
     rank = addresses >> RANK_SHIFT
-    if size == 1 or not rank.any():
+    if not rank.any():
         return own, addresses
     is_mapped = (rank > 0) & (rank <= size)
     blocks = np.where(is_mapped, own // size * size + rank - 1, own)
