@@ -74,7 +74,7 @@ def scalar(THREADS: int, element: str) -> Any:
     from numba import cuda
 
     to_float, from_float = elements.conversions(element)
-    gelu = gelus.twin(element)
+    gelu = gelus.twin()
 
     def bias_gelu_scalar(x, bias, y, form):
         i = cuda.grid(1)
@@ -119,7 +119,7 @@ def vectorised(THREADS: int, ROWS: int, element: str) -> Any:
     PER, ZERO = elements.lanes(element), float32(0)
     HELD, KEPT = THREADS * PER, ROWS * PER
     read_bias, (read_row, write_row) = tall(THREADS, ROWS, element)
-    starts_at_vectors, gelu = row_twins.starts_at_vectors(element), gelus.twin(element)
+    starts_at_vectors, gelu = row_twins.starts_at_vectors(element), gelus.twin()
 
     def bias_gelu_vectorised(x, bias, y, form):
         value, added = cuda.local.array(KEPT, float32), cuda.local.array(PER, float32)

@@ -41,27 +41,43 @@ def gelu(x: Array, form: int) -> Array:
 
 
 @cache
-def twin(element: str) -> Any:
+def twin() -> Any:
     """Return the device function ``(x, form)``."""
     from numba import cuda, float32
 
     libdevice = cuda.libdevice
-    fmaf, fdividef, erfcf = libdevice.fmaf, libdevice.fast_fdividef, libdevice.erfcf
-    exponential = row_twins.exponential(element)
-    SLOPE_32, CUBIC = float32(SLOPE), float32(0.044715)  # noqa: N806
+    fmaf, fmaxf, erfcf = libdevice.fmaf, libdevice.fmaxf, libdevice.erfcf
+    power_of_two = row_twins.approximation("ex2.approx.ftz.f32")
+    reciprocal = row_twins.approximation("rcp.approx.ftz.f32")
+    FIRST = float32(-SLOPE * math.log2(math.e))  # noqa: N806
+    CUBIC = float32(-SLOPE * math.log2(math.e) * 0.044715)  # noqa: N806
     ONE, HALF, ROOT = float32(1), float32(0.5), float32(-math.sqrt(0.5))  # noqa: N806
     LOW_TANH, LOW_ERF = float32(-100), float32(-20)  # noqa: N806
 
     @cuda.jit(device=True, forceinline=True)
     def gelu_either(x, form):
         if form != 0:
-            low = LOW_TANH if x < LOW_TANH else x
-            doubled = SLOPE_32 * fmaf(CUBIC * low * low, low, low)
-            return fdividef(low, ONE + exponential(-doubled))
+            exponent = x * fmaf(x * x, CUBIC, FIRST)
+            return fmaxf(x, LOW_TANH) * reciprocal(ONE + power_of_two(exponent))
         low = LOW_ERF if x < LOW_ERF else x
         return HALF * low * erfcf(ROOT * low)
 
     return gelu_either
+
+
+@cache
+def in_place(count: int) -> Any:
+    """Return ``(value, base, more)``, which applies GeLU of the form ``more[4]`` to so many values."""
+    from numba import cuda
+
+    gelu = twin()
+
+    @cuda.jit(device=True, forceinline=True)
+    def gelu_all(value, base, more):
+        for i in range(base, base + count):
+            value[i] = gelu(value[i], more[4])
+
+    return gelu_all
 
 
 def streaming(threads: int, element: str, name: str) -> Any:
@@ -71,7 +87,7 @@ def streaming(threads: int, element: str, name: str) -> Any:
     PER = elements.lanes(element)  # noqa: N806
     HELD = threads * PER  # noqa: N806
     read_flat, write_flat = row_twins.flat_access(element, threads)
-    starts_at_vectors, gelu = row_twins.starts_at_vectors(element), twin(element)
+    starts_at_vectors, gelu = row_twins.starts_at_vectors(element), twin()
 
     def stage(h, y, form):
         value = cuda.local.array(PER, float32)

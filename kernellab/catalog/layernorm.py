@@ -57,8 +57,8 @@ def three_pass(THREADS: int, element: str) -> Any:
     divide, fmaf, ZERO = cuda.libdevice.fdiv_rn, cuda.libdevice.fmaf, float32(0)
 
     def layernorm_three_pass(x, weight, bias, y, eps):
-        scratch = cuda.shared.array(32, float32)
-        pairs = cuda.shared.array((32, 2), float32, alignment=8)
+        scratch = cuda.shared.array((1, 32), float32)
+        pairs = cuda.shared.array((1, 32, 2), float32, alignment=8)
         r, columns = cuda.blockIdx.x, x.shape[1]
 
         # The mean.
@@ -123,7 +123,7 @@ def split(THREADS: int, VECTORS: int, element: str) -> Any:
     ITEMS = VECTORS * elements.lanes(element)
     HELD = THREADS * ITEMS
     read_row, write_row = row_twins.row_access(element, THREADS, VECTORS)
-    sum_of, deviations_of = norms.row_sums(element, THREADS, VECTORS)
+    take, meet, _ = norms.deviating(element, THREADS, VECTORS)
     group_sum, group_sums = row_twins.exchanges(THREADS)["sum"], row_twins.exchanges(THREADS)["sums"]
     weigh_row, _ = norms.row_weighed(element, THREADS, VECTORS)
     make_norm, apply, starts_at_vectors = (
@@ -132,10 +132,10 @@ def split(THREADS: int, VECTORS: int, element: str) -> Any:
         row_twins.starts_at_vectors(element),
     )
     divide, fmaf, ZERO = cuda.libdevice.fdiv_rn, cuda.libdevice.fmaf, float32(0)
+    moved = norms.about()
 
     def layernorm_split_partial(x, means, squares):
-        scratch = cuda.shared.array(32, float32)
-        pairs = cuda.shared.array((32, 2), float32, alignment=8)
+        scratch = cuda.shared.array((1, 32, 3), float32)
         value = cuda.local.array(ITEMS, float32)
         columns, parts = x.shape[1], means.shape[1]
         r, part, thread = cuda.blockIdx.x // parts, cuda.blockIdx.x % parts, cuda.threadIdx.x
@@ -143,17 +143,16 @@ def split(THREADS: int, VECTORS: int, element: str) -> Any:
         held = columns - start if columns - start < HELD else HELD
         is_aligned = starts_at_vectors(x, x, columns)
         read_row(x, r, start, held, thread, is_aligned, ZERO, value, 0)
-        mean = divide(group_sum(sum_of(value, 0), scratch), float32(held))
-        first, second = deviations_of(value, 0, held, thread, is_aligned, mean)
-        first, second = group_sums(first, second, pairs)
+        own = take(value, 0, held, thread, is_aligned)
+        count, mean, first, second = meet(own, held, thread, is_aligned, scratch, 0)
         if thread == 0:
-            offset = divide(first, float32(held))
+            offset = divide(first, count)
             means[r, part] = mean + offset
             squares[r, part] = fmaf(-offset, first, second)
 
     def layernorm_split_write(x, weight, bias, means, squares, y, eps):
-        scratch = cuda.shared.array(32, float32)
-        pairs = cuda.shared.array((32, 2), float32, alignment=8)
+        scratch = cuda.shared.array((1, 32), float32)
+        pairs = cuda.shared.array((1, 32, 2), float32, alignment=8)
         value = cuda.local.array(ITEMS, float32)
         columns, parts = x.shape[1], means.shape[1]
         block = cuda.gridDim.x - 1 - cuda.blockIdx.x  # the last parts are still in L2
@@ -170,9 +169,9 @@ def split(THREADS: int, VECTORS: int, element: str) -> Any:
         first, second = ZERO, ZERO
         for k in range(thread, parts, THREADS):
             count = float32(HELD if k + 1 < parts else columns - k * HELD)
-            deviation = means[r, k] - mean
-            first = fmaf(count, deviation, first)
-            second += fmaf(count * deviation, deviation, squares[r, k])
+            _, more, squared = moved((means[r, k], ZERO, squares[r, k]), mean, count)
+            first += more
+            second += squared
         first, second = group_sums(first, second, pairs)
         norm = make_norm(mean, first, second, columns, eps)
 
@@ -186,43 +185,12 @@ def split(THREADS: int, VECTORS: int, element: str) -> Any:
 
 def registers(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -> Any:
     """Make the twin of layernorm/registers."""
-    from numba import cuda, float32
-
-    ITEMS = VECTORS * elements.lanes(element)
-    HELD, KEPT, ZERO = GROUP * ITEMS, ROWS * ITEMS, float32(0)
-    to_float, from_float = elements.conversions(element)
-    read_row, write_row = row_twins.row_access(element, GROUP, VECTORS)
-    weigh_row, _ = norms.row_weighed(element, GROUP, VECTORS)
-    norm_of, apply, fmaf = norms.row_norm(element, GROUP, VECTORS), norms.applied(), cuda.libdevice.fmaf
+    work = norms.work(element, GROUP, VECTORS)
+    through = row_twins.through_registers(work, element, THREADS, GROUP, VECTORS, ROWS)
     starts_at_vectors = row_twins.starts_at_vectors(element)
 
     def layernorm_registers(x, weight, bias, y, eps):
-        scratch = cuda.shared.array(32, float32)
-        pairs = cuda.shared.array((32, 2), float32, alignment=8)
-        value = cuda.local.array(KEPT, float32)
-        count, columns = x.shape
-        member, held = cuda.threadIdx.x % GROUP, columns if columns < HELD else HELD
-        row = (cuda.blockIdx.x * (THREADS // GROUP) + cuda.threadIdx.x // GROUP) * ROWS
-        is_aligned = starts_at_vectors(x, y, columns) and starts_at_vectors(weight, bias, 0)
-
-        # Read what the registers hold.
-        for q in range(ROWS):
-            within = held if row + q < count else 0
-            read_row(x, row + q, 0, within, member, is_aligned, ZERO, value, q * ITEMS)
-
-        for q in range(ROWS):
-            r, base = row + q, q * ITEMS
-            within, end = (held, columns) if r < count else (0, 0)
-            norm = norm_of(x, x, r, value, base, within, end, member, is_aligned, eps, scratch, pairs)
-
-            # Normalise, weigh, write.
-            for i in range(base, base + ITEMS):
-                value[i] = apply(value[i], norm)
-            weigh_row(weight, bias, 0, within, member, is_aligned, value, base)
-            write_row(y, r, 0, within, member, is_aligned, value, base)
-            for c in range(HELD + member, end, GROUP):
-                w, b = to_float(weight[c]), to_float(bias[c])
-                y[r, c] = from_float(fmaf(apply(to_float(x[r, c]), norm), w, b))
+        through(x, x, y, starts_at_vectors(weight, bias, 0), (weight, bias, x.shape[1], eps))
 
     return layernorm_registers
 

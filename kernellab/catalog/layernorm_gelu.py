@@ -1,7 +1,7 @@
 """Layernorm followed by GeLU: in one kernel, and in two with the array between them in memory."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
-# ruff: noqa: N803, N806
+# ruff: noqa: N803
 
 from __future__ import annotations
 
@@ -45,45 +45,12 @@ PROBLEM = Problem(
 
 def registers(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -> Any:
     """Make the twin of layernorm_gelu/registers."""
-    from numba import cuda, float32
-
-    ITEMS = VECTORS * elements.lanes(element)
-    HELD, KEPT, ZERO = GROUP * ITEMS, ROWS * ITEMS, float32(0)
-    to_float, from_float = elements.conversions(element)
-    read_row, write_row = row_twins.row_access(element, GROUP, VECTORS)
-    weigh_row, _ = norms.row_weighed(element, GROUP, VECTORS)
-    norm_of, apply, fmaf = norms.row_norm(element, GROUP, VECTORS), norms.applied(), cuda.libdevice.fmaf
-    starts_at_vectors, gelu = row_twins.starts_at_vectors(element), gelus.twin(element)
+    work = norms.work(element, GROUP, VECTORS, activated=gelus.in_place(VECTORS * elements.lanes(element)))
+    through = row_twins.through_registers(work, element, THREADS, GROUP, VECTORS, ROWS)
+    starts_at_vectors = row_twins.starts_at_vectors(element)
 
     def layernorm_gelu_registers(x, weight, bias, y, eps, form):
-        scratch = cuda.shared.array(32, float32)
-        pairs = cuda.shared.array((32, 2), float32, alignment=8)
-        value = cuda.local.array(KEPT, float32)
-        count, columns = x.shape
-        member, held = cuda.threadIdx.x % GROUP, columns if columns < HELD else HELD
-        row = (cuda.blockIdx.x * (THREADS // GROUP) + cuda.threadIdx.x // GROUP) * ROWS
-        is_aligned = starts_at_vectors(x, y, columns) and starts_at_vectors(weight, bias, 0)
-
-        # Read what the registers hold.
-        for q in range(ROWS):
-            within = held if row + q < count else 0
-            read_row(x, row + q, 0, within, member, is_aligned, ZERO, value, q * ITEMS)
-
-        for q in range(ROWS):
-            r, base = row + q, q * ITEMS
-            within, end = (held, columns) if r < count else (0, 0)
-            norm = norm_of(x, x, r, value, base, within, end, member, is_aligned, eps, scratch, pairs)
-
-            # Normalise, weigh, activate, write.
-            for i in range(base, base + ITEMS):
-                value[i] = apply(value[i], norm)
-            weigh_row(weight, bias, 0, within, member, is_aligned, value, base)
-            for i in range(base, base + ITEMS):
-                value[i] = gelu(value[i], form)
-            write_row(y, r, 0, within, member, is_aligned, value, base)
-            for c in range(HELD + member, end, GROUP):
-                w, b = to_float(weight[c]), to_float(bias[c])
-                y[r, c] = from_float(gelu(fmaf(apply(to_float(x[r, c]), norm), w, b), form))
+        through(x, x, y, starts_at_vectors(weight, bias, 0), (weight, bias, x.shape[1], eps, form))
 
     return layernorm_gelu_registers
 

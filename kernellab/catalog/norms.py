@@ -95,84 +95,110 @@ def applied() -> Any:
 
 
 @cache
-def row_sums(element: str, members: int, vectors: int) -> tuple[Any, Any]:
-    """Return ``sum_of(value, base)`` and ``deviations_of(value, base, held, member, is_aligned, mean)``."""
+def about() -> Any:
+    """Return ``((mean, first, second), mean, count) -> (mean, first, second)``: deviations from another mean."""
     from numba import cuda, float32
 
+    ZERO, TWO, fmaf = float32(0), float32(2), cuda.libdevice.fmaf  # noqa: N806
+
+    @cuda.jit(device=True, forceinline=True)
+    def moved(found, mean, count):
+        apart = found[0] - mean if count > ZERO else ZERO
+        shift = count * apart
+        return mean, found[1] + shift, fmaf(apart, fmaf(TWO, found[1], shift), found[2])
+
+    return moved
+
+
+@cache
+def deviating(element: str, members: int, vectors: int) -> tuple[Any, Any, Any]:
+    """Return ``take``, ``meet`` and ``merge`` of `row_twins.Work`: ``Deviating`` of ``norm.cuh``.
+
+    What they find is (count, mean, first, second).
+    """
+    from numba import cuda, float32, int64
+
     PER = elements.lanes(element)  # noqa: N806
-    ITEMS, ZERO = vectors * PER, float32(0)  # noqa: N806
-    fmaf = cuda.libdevice.fmaf
+    ITEMS, ZERO, ONE = vectors * PER, float32(0), float32(1)  # noqa: N806
+    IS_REPAIRED, IS_BLOCK = element == "float32", members > 32  # noqa: N806
+    LANES, _, WIDTH = row_twins.team(members)  # noqa: N806
+    (warp_sum, _), (last_sum, _) = row_twins.over_lanes(LANES), row_twins.over_lanes(WIDTH)
+    _, _, of_three = row_twins.of_warps(members)
+    add_up, moved, fmaf = row_twins.sum_of(ITEMS), about(), cuda.libdevice.fmaf
+    divide, fmaxf = cuda.libdevice.fdiv_rn, cuda.libdevice.fmaxf
 
     @cuda.jit(device=True, forceinline=True)
-    def sum_of(value, base):
-        total = ZERO
-        for i in range(ITEMS):
-            total += value[base + i]
-        return total
+    def count_of(held, warp, is_aligned):
+        piece = PER if is_aligned else 1
+        pieces = held // piece
+        whole = pieces // members
+        rest = pieces - whole * members - warp * LANES
+        return float32((whole * LANES + max(int64(0), min(rest, int64(LANES)))) * piece)
 
     @cuda.jit(device=True, forceinline=True)
-    def deviations_of(value, base, held, member, is_aligned, mean):
+    def take(value, base, held, member, is_aligned):
+        count = count_of(held, member // LANES, is_aligned)
+        mean = divide(warp_sum(add_up(value, base)), fmaxf(count, ONE))
         lead = PER * member if is_aligned else member
         step = 1 if is_aligned else members
         first, second = ZERO, ZERO
         for i in range(ITEMS):
             if lead + i // PER * PER * members + i % PER * step < held:
                 deviation = value[base + i] - mean
-                first += deviation
+                if IS_REPAIRED:
+                    first += deviation
                 second = fmaf(deviation, deviation, second)
-        return first, second
-
-    return sum_of, deviations_of
-
-
-@cache
-def row_norm(element: str, members: int, vectors: int, is_sum: bool = False) -> Any:
-    """Return ``norm_of(x, residual, r, value, base, within, end, member, is_aligned, eps, scratch, pairs)``.
-
-    It gives (mean, scale, shift) of a row of which the group holds the first columns; where `is_sum`, the
-    columns beyond those are sums of both arrays.
-    """
-    from numba import cuda, float32
-
-    HELD = members * vectors * elements.lanes(element)  # noqa: N806
-    sum_of, deviations_of = row_sums(element, members, vectors)
-    group_sum, group_sums = row_twins.exchanges(members)["sum"], row_twins.exchanges(members)["sums"]
-    make_norm, fdividef, fmaf = norm_from(), cuda.libdevice.fdiv_rn, cuda.libdevice.fmaf
-    beyond = beyond_of(element, is_sum)
+        if IS_REPAIRED:
+            first = warp_sum(first)
+        return count, mean, first, warp_sum(second)
 
     @cuda.jit(device=True, forceinline=True)
-    def norm_of(x, residual, r, value, base, within, end, member, is_aligned, eps, scratch, pairs):
-        total = sum_of(value, base)
-        for c in range(HELD + member, end, members):
-            total += beyond(x, residual, r, c)
-        mean = fdividef(group_sum(total, scratch), float32(end))
-        first, second = deviations_of(value, base, within, member, is_aligned, mean)
-        for c in range(HELD + member, end, members):
-            deviation = beyond(x, residual, r, c) - mean
-            first += deviation
-            second = fmaf(deviation, deviation, second)
-        first, second = group_sums(first, second, pairs)
-        return make_norm(mean, first, second, end, eps)
+    def meet(own, held, member, is_aligned, scratch, turn):
+        if IS_BLOCK:
+            found = of_three((own[1], own[2], own[3]), (ZERO, ZERO, ZERO), scratch, turn)
+            count = count_of(held, cuda.threadIdx.x % WIDTH, is_aligned)
+            mean = divide(last_sum(count * found[0]), float32(held))
+            _, first, second = moved(found, mean, count)
+            first = last_sum(first) if IS_REPAIRED else ZERO
+            own = float32(held), mean, first, last_sum(second)
+        return own
 
-    return norm_of
+    @cuda.jit(device=True, forceinline=True)
+    def merge(a, b):
+        count = a[0] + b[0]
+        mean = fmaf(b[1] - a[1], divide(b[0], fmaxf(count, ONE)), a[1])
+        _, first, second = moved((a[1], a[2], a[3]), mean, a[0])
+        _, third, fourth = moved((b[1], b[2], b[3]), mean, b[0])
+        return count, mean, first + third, second + fourth
+
+    return take, meet, merge
 
 
 @cache
-def beyond_of(element: str, is_sum: bool) -> Any:
-    """Return ``(x, residual, r, c) -> float32``: an element of ``x``, or of the sum of both."""
+def work(
+    element: str, members: int, vectors: int, is_sum: bool = False, activated: Any = None
+) -> row_twins.Work:
+    """Return what layernorm does with rows in registers: ``Layernorm`` of ``norm.cuh``.
+
+    ``more`` begins with weight, bias, columns, eps; ``activated(value, base, more)`` follows in place.
+    """
     from numba import cuda
 
-    to_float, _ = elements.conversions(element)
+    ITEMS = vectors * elements.lanes(element)  # noqa: N806
+    take, meet, merge = deviating(element, members, vectors)
+    weigh_row, _ = row_weighed(element, members, vectors)
+    make_norm, apply = norm_from(), applied()
 
     @cuda.jit(device=True, forceinline=True)
-    def single(x, residual, r, c):
-        return to_float(x[r, c])
+    def finish(own, found, value, base, start, held, member, is_aligned, first, more):
+        norm = make_norm(found[1], found[2], found[3], more[2], more[3])
+        for i in range(base, base + ITEMS):
+            value[i] = apply(value[i], norm)
+        weigh_row(more[0], more[1], start, held, member, is_aligned, value, base)
+        if activated is not None:
+            activated(value, base, more)
 
-    @cuda.jit(device=True, forceinline=True)
-    def double(x, residual, r, c):
-        return to_float(x[r, c]) + to_float(residual[r, c])
-
-    return double if is_sum else single
+    return row_twins.Work(0.0, 3, (0.0, 0.0, 0.0, 0.0), take, meet, merge, finish, is_sum)
 
 
 @cache

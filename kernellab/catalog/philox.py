@@ -123,7 +123,7 @@ def twin() -> tuple[Any, Any, Any]:
         high = bits[3] if i & 2 else bits[2]
         word = high if i & 4 else low
         own = word >> SIXTEEN if i & 1 else word & LOW
-        return ZERO if own < limit[0] else value * limit[1]
+        return ZERO if own < limit[0] else value
 
     return limits, words, drop
 

@@ -64,50 +64,13 @@ PROBLEM = Problem(
 
 def registers(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -> Any:
     """Make the twin of residual_layernorm/registers."""
-    from numba import cuda, float32
-
-    ITEMS = VECTORS * elements.lanes(element)
-    HELD, KEPT, ZERO = GROUP * ITEMS, ROWS * ITEMS, float32(0)
-    to_float, from_float = elements.conversions(element)
-    read_row, write_row = row_twins.row_access(element, GROUP, VECTORS)
-    add_row = row_twins.row_added(element, GROUP, VECTORS)
-    weigh_row, _ = norms.row_weighed(element, GROUP, VECTORS)
-    norm_of, beyond = norms.row_norm(element, GROUP, VECTORS, True), norms.beyond_of(element, True)
-    apply, fmaf, starts_at_vectors = (
-        norms.applied(),
-        cuda.libdevice.fmaf,
-        row_twins.starts_at_vectors(element),
-    )
+    work = norms.work(element, GROUP, VECTORS, is_sum=True)
+    through = row_twins.through_registers(work, element, THREADS, GROUP, VECTORS, ROWS)
+    starts_at_vectors = row_twins.starts_at_vectors(element)
 
     def residual_layernorm_registers(x, residual, weight, bias, y, eps):
-        scratch = cuda.shared.array(32, float32)
-        pairs = cuda.shared.array((32, 2), float32, alignment=8)
-        value = cuda.local.array(KEPT, float32)
-        count, columns = x.shape
-        member, held = cuda.threadIdx.x % GROUP, columns if columns < HELD else HELD
-        row = (cuda.blockIdx.x * (THREADS // GROUP) + cuda.threadIdx.x // GROUP) * ROWS
-        is_aligned = starts_at_vectors(x, y, columns) and starts_at_vectors(weight, bias, 0)
-        is_aligned = is_aligned and starts_at_vectors(residual, residual, columns)
-
-        # Read what the registers hold, and add.
-        for q in range(ROWS):
-            within = held if row + q < count else 0
-            read_row(x, row + q, 0, within, member, is_aligned, ZERO, value, q * ITEMS)
-            add_row(residual, row + q, 0, within, member, is_aligned, value, q * ITEMS)
-
-        for q in range(ROWS):
-            r, base = row + q, q * ITEMS
-            within, end = (held, columns) if r < count else (0, 0)
-            norm = norm_of(x, residual, r, value, base, within, end, member, is_aligned, eps, scratch, pairs)
-
-            # Normalise, weigh, write.
-            for i in range(base, base + ITEMS):
-                value[i] = apply(value[i], norm)
-            weigh_row(weight, bias, 0, within, member, is_aligned, value, base)
-            write_row(y, r, 0, within, member, is_aligned, value, base)
-            for c in range(HELD + member, end, GROUP):
-                w, b = to_float(weight[c]), to_float(bias[c])
-                y[r, c] = from_float(fmaf(apply(beyond(x, residual, r, c), norm), w, b))
+        is_aligned = starts_at_vectors(weight, bias, 0) and starts_at_vectors(residual, residual, 0)
+        through(x, residual, y, is_aligned, (weight, bias, x.shape[1], eps))
 
     return residual_layernorm_registers
 

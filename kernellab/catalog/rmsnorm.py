@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,47 @@ PROBLEM = Problem(
 )
 
 
+@cache
+def work_of(element: str, members: int, vectors: int) -> row_twins.Work:
+    """Return what rmsnorm does with rows in registers: ``Rmsnorm`` of ``norm.cuh``."""
+    from numba import cuda, float32
+
+    ITEMS, ZERO = vectors * elements.lanes(element), float32(0)
+    IS_BLOCK = members > 32
+    lanes, _, width = row_twins.team(members)
+    (warp_sum, _), (last_sum, _) = row_twins.over_lanes(lanes), row_twins.over_lanes(width)
+    of_one, _, _ = row_twins.of_warps(members)
+    _, scale_row = norms.row_weighed(element, members, vectors)
+    rsqrtf, fmaf, divide = cuda.libdevice.rsqrtf, cuda.libdevice.fmaf, cuda.libdevice.fdiv_rn
+
+    @cuda.jit(device=True, forceinline=True)
+    def take(value, base, held, member, is_aligned):
+        a, b = ZERO, ZERO
+        for i in range(base, base + ITEMS, 2):
+            a = fmaf(value[i], value[i], a)
+            b = fmaf(value[i + 1], value[i + 1], b)
+        return warp_sum(a + b)
+
+    @cuda.jit(device=True, forceinline=True)
+    def meet(own, held, member, is_aligned, scratch, turn):
+        if IS_BLOCK:
+            own = last_sum(of_one(own, ZERO, scratch, turn))
+        return own
+
+    @cuda.jit(device=True, forceinline=True)
+    def merge(a, b):
+        return a + b
+
+    @cuda.jit(device=True, forceinline=True)
+    def finish(own, found, value, base, start, held, member, is_aligned, first, more):
+        scale = rsqrtf(divide(found, float32(more[1])) + more[2])
+        for i in range(base, base + ITEMS):
+            value[i] *= scale
+        scale_row(more[0], start, held, member, is_aligned, value, base)
+
+    return row_twins.Work(0.0, 1, (0.0,), take, meet, merge, finish)
+
+
 def two_pass(THREADS: int, element: str) -> Any:
     """Make the twin of rmsnorm/two_pass."""
     from numba import cuda, float32
@@ -62,7 +104,7 @@ def two_pass(THREADS: int, element: str) -> Any:
     rsqrtf, fmaf, ZERO = cuda.libdevice.rsqrtf, cuda.libdevice.fmaf, float32(0)
 
     def rmsnorm_two_pass(x, weight, y, eps):
-        scratch = cuda.shared.array(32, float32)
+        scratch = cuda.shared.array((1, 32), float32)
         r, columns = cuda.blockIdx.x, x.shape[1]
 
         # The mean square.
@@ -94,7 +136,7 @@ def split(THREADS: int, VECTORS: int, element: str) -> Any:
     rsqrtf, fmaf, ZERO = cuda.libdevice.rsqrtf, cuda.libdevice.fmaf, float32(0)
 
     def rmsnorm_split_partial(x, squares):
-        scratch = cuda.shared.array(32, float32)
+        scratch = cuda.shared.array((1, 32), float32)
         value = cuda.local.array(ITEMS, float32)
         columns, parts = x.shape[1], squares.shape[1]
         r, part, thread = cuda.blockIdx.x // parts, cuda.blockIdx.x % parts, cuda.threadIdx.x
@@ -109,7 +151,7 @@ def split(THREADS: int, VECTORS: int, element: str) -> Any:
             squares[r, part] = total
 
     def rmsnorm_split_write(x, weight, squares, y, eps):
-        scratch = cuda.shared.array(32, float32)
+        scratch = cuda.shared.array((1, 32), float32)
         value = cuda.local.array(ITEMS, float32)
         columns, parts = x.shape[1], squares.shape[1]
         block = cuda.gridDim.x - 1 - cuda.blockIdx.x  # the last parts are still in L2
@@ -134,51 +176,12 @@ def split(THREADS: int, VECTORS: int, element: str) -> Any:
 
 def registers(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -> Any:
     """Make the twin of rmsnorm/registers."""
-    from numba import cuda, float32
-
-    ITEMS = VECTORS * elements.lanes(element)
-    HELD, KEPT, ZERO = GROUP * ITEMS, ROWS * ITEMS, float32(0)
-    to_float, from_float = elements.conversions(element)
-    read_row, write_row = row_twins.row_access(element, GROUP, VECTORS)
-    group_sum, divide = row_twins.exchanges(GROUP)["sum"], cuda.libdevice.fdiv_rn
-    _, scale_row = norms.row_weighed(element, GROUP, VECTORS)
+    work = work_of(element, GROUP, VECTORS)
+    through = row_twins.through_registers(work, element, THREADS, GROUP, VECTORS, ROWS)
     starts_at_vectors = row_twins.starts_at_vectors(element)
-    rsqrtf, fmaf = cuda.libdevice.rsqrtf, cuda.libdevice.fmaf
 
     def rmsnorm_registers(x, weight, y, eps):
-        scratch = cuda.shared.array(32, float32)
-        value = cuda.local.array(KEPT, float32)
-        count, columns = x.shape
-        member, held = cuda.threadIdx.x % GROUP, columns if columns < HELD else HELD
-        row = (cuda.blockIdx.x * (THREADS // GROUP) + cuda.threadIdx.x // GROUP) * ROWS
-        is_aligned = starts_at_vectors(x, y, columns) and starts_at_vectors(weight, weight, 0)
-
-        # Read what the registers hold.
-        for q in range(ROWS):
-            within = held if row + q < count else 0
-            read_row(x, row + q, 0, within, member, is_aligned, ZERO, value, q * ITEMS)
-
-        for q in range(ROWS):
-            r, base = row + q, q * ITEMS
-            within, end = (held, columns) if r < count else (0, 0)
-
-            # The mean square.
-            total = ZERO
-            for i in range(base, base + ITEMS):
-                total = fmaf(value[i], value[i], total)
-            for c in range(HELD + member, end, GROUP):
-                beyond = to_float(x[r, c])
-                total = fmaf(beyond, beyond, total)
-            scale = rsqrtf(divide(group_sum(total, scratch), float32(columns)) + eps)
-
-            # Scale, weigh, write.
-            for i in range(base, base + ITEMS):
-                value[i] *= scale
-            scale_row(weight, 0, within, member, is_aligned, value, base)
-            write_row(y, r, 0, within, member, is_aligned, value, base)
-            for c in range(HELD + member, end, GROUP):
-                w = to_float(weight[c])
-                y[r, c] = from_float(to_float(x[r, c]) * scale * w)
+        through(x, x, y, starts_at_vectors(weight, weight, 0), (weight, x.shape[1], eps))
 
     return rmsnorm_registers
 

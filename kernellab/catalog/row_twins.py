@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,11 +25,149 @@ def renamed(function: Any, name: str, **arguments: str) -> Any:
 
 
 @cache
+def approximation(operation: str) -> Any:
+    """Return the float32 function that is one PTX instruction, such as ``ex2.approx.ftz.f32``."""
+    from llvmlite import ir
+    from numba.cuda import types
+    from numba.cuda.extending import intrinsic
+
+    @intrinsic
+    def apply(typing, value):
+        def emit(context, builder, signature, arguments):
+            kind = ir.FunctionType(ir.FloatType(), [ir.FloatType()])
+            return builder.call(ir.InlineAsm(kind, f"{operation} $0, $1;", "=f,f"), arguments)
+
+        return types.float32(types.float32), emit
+
+    return apply
+
+
+@cache
 def exponential(element: str) -> Any:
     """Return e to the power of a float32, as ``rows.cuh`` has it for one element."""
-    from numba.cuda import libdevice
+    from numba import cuda, float32
 
-    return libdevice.expf if element == "float32" else libdevice.fast_expf
+    if element == "float32":
+        return cuda.libdevice.expf
+    power_of_two, LOG2_E = approximation("ex2.approx.ftz.f32"), float32(math.log2(math.e))  # noqa: N806
+
+    @cuda.jit(device=True, forceinline=True)
+    def exponential_16(value):
+        return power_of_two(value * LOG2_E)
+
+    return exponential_16
+
+
+@cache
+def sum_of(count: int) -> Any:
+    """Return ``(value, base) -> float32``: the sum of so many values, in four chains."""
+    from numba import cuda, float32
+
+    ZERO = float32(0)  # noqa: N806
+
+    @cuda.jit(device=True, forceinline=True)
+    def add_up(value, base):
+        a, b, c, d = ZERO, ZERO, ZERO, ZERO
+        for i in range(base, base + count, 4):
+            a += value[i]
+            b += value[i + 1]
+            c += value[i + 2]
+            d += value[i + 3]
+        return (a + b) + (c + d)
+
+    return add_up
+
+
+class Work(NamedTuple):
+    """What a rung does with rows in registers, as ``rows.cuh`` says: device functions of its frame.
+
+    Attributes
+    ----------
+    none : float
+        What stands beyond a row's end.
+    width : int
+        Numbers that a warp tells the others.
+    nothing : tuple of float
+        What is found in no columns.
+    take, meet, merge : device function
+        ``take(value, base, held, member, is_aligned) -> found``,
+        ``meet(own, held, member, is_aligned, scratch, turn) -> all``, ``merge(a, b) -> found``.
+    finish : device function
+        ``finish(own, all, value, base, start, held, member, is_aligned, first, more)``; `more` is a tuple of
+        what else the entry takes.
+    """
+
+    none: float
+    width: int
+    nothing: tuple[float, ...]
+    take: Any
+    meet: Any
+    merge: Any
+    finish: Any
+    is_sum: bool = False
+
+
+def through_registers(work: Work, element: str, threads: int, members: int, vectors: int, each: int) -> Any:
+    """Return ``(x, residual, y, is_aligned, more)``: the frame of the rungs that keep rows in registers."""
+    from numba import cuda, float32, int64
+
+    ITEMS = vectors * elements.lanes(element)  # noqa: N806
+    HELD, KEPT, NONE = members * ITEMS, each * ITEMS, float32(work.none)  # noqa: N806
+    numbers = tuple(float32(number) for number in work.nothing)
+    NOTHING = numbers if len(numbers) > 1 else numbers[0]  # noqa: N806
+    SHAPE = (2, 32, work.width) if work.width > 1 else (2, 32)  # noqa: N806
+    take, meet, merge, finish, is_sum = work.take, work.meet, work.merge, work.finish, work.is_sum
+    read_row, write_row = row_access(element, members, vectors)
+    add_row, vectors_at = row_added(element, members, vectors), starts_at_vectors(element)
+
+    @cuda.jit(device=True, forceinline=True)
+    def gather(x, residual, r, start, held, member, is_aligned, value, base):
+        read_row(x, r, start, held, member, is_aligned, NONE, value, base)
+        if is_sum:
+            add_row(residual, r, start, held, member, is_aligned, value, base)
+
+    @cuda.jit(device=True, forceinline=True)
+    def long_row(x, residual, y, r, end, member, is_aligned, value, scratch, more):
+        columns = x.shape[1]
+        found = NOTHING
+        for start in range(0, columns, HELD):
+            held = min(max(end - start, int64(0)), int64(HELD))
+            gather(x, residual, r, start, held, member, is_aligned, value, 0)
+            own = take(value, 0, held, member, is_aligned)
+            found = merge(found, meet(own, held, member, is_aligned, scratch, 0))
+            cuda.syncthreads()
+        for start in range(0, columns, HELD):
+            held = min(max(end - start, int64(0)), int64(HELD))
+            gather(x, residual, r, start, held, member, is_aligned, value, 0)
+            own = take(value, 0, held, member, is_aligned)
+            finish(own, found, value, 0, start, held, member, is_aligned, r * columns, more)
+            write_row(y, r, start, held, member, is_aligned, value, 0)
+
+    @cuda.jit(device=True, forceinline=True)
+    def through(x, residual, y, weights_aligned, more):
+        scratch = cuda.shared.array(SHAPE, float32, alignment=8)
+        value = cuda.local.array(KEPT, float32)
+        count, columns = x.shape
+        member = cuda.threadIdx.x % members
+        row = (cuda.blockIdx.x * (threads // members) + cuda.threadIdx.x // members) * each
+        is_aligned = vectors_at(x, y, columns) and weights_aligned
+        if columns > HELD:
+            for q in range(each):
+                end = columns if row + q < count else 0
+                long_row(x, residual, y, row + q, end, member, is_aligned, value, scratch, more)
+            return
+        for q in range(each):
+            held = columns if row + q < count else 0
+            gather(x, residual, row + q, 0, held, member, is_aligned, value, q * ITEMS)
+        for q in range(each):
+            r, base = row + q, q * ITEMS
+            held = columns if r < count else 0
+            own = take(value, base, held, member, is_aligned)
+            found = meet(own, held, member, is_aligned, scratch, q % 2)
+            finish(own, found, value, base, 0, held, member, is_aligned, r * columns, more)
+            write_row(y, r, 0, held, member, is_aligned, value, base)
+
+    return through
 
 
 @cache
@@ -208,119 +347,145 @@ def flat_access(element: str, members: int) -> tuple[Any, Any]:
 
 
 @cache
+def over_lanes(width: int) -> tuple[Any, Any]:
+    """Return ``sum(value)`` and ``max(value)`` over so many neighbouring lanes, a power of two."""
+    from numba import cuda
+
+    STEPS = tuple(step for step in (16, 8, 4, 2, 1) if step < width)  # noqa: N806
+    fmaxf = cuda.libdevice.fmaxf
+    if not STEPS:  # one lane; Numba refuses a loop over an empty tuple
+
+        @cuda.jit(device=True, forceinline=True)
+        def alone(value):
+            return value
+
+        return alone, alone
+
+    @cuda.jit(device=True, forceinline=True)
+    def total(value):
+        for step in STEPS:
+            value += cuda.shfl_xor_sync(ALL_LANES, value, step)
+        return value
+
+    @cuda.jit(device=True, forceinline=True)
+    def largest(value):
+        for step in STEPS:
+            value = fmaxf(value, cuda.shfl_xor_sync(ALL_LANES, value, step))
+        return value
+
+    return total, largest
+
+
+def team(members: int) -> tuple[int, int, int]:
+    """Return the lanes of a group's warp, its warps, and the lanes that cover them.
+
+    Examples
+    --------
+    >>> team(8), team(96), team(1024)
+    ((8, 1, 1), (32, 3, 4), (32, 32, 32))
+    """
+    warps = max(1, members // 32)
+    return min(members, 32), warps, 1 << (warps - 1).bit_length()
+
+
+@cache
+def of_warps(members: int) -> tuple[Any, Any, Any]:
+    """Return what gives lane i, i + WIDTH, ... what warp i has found: of one, two and three numbers.
+
+    They are ``(value, none, scratch, turn)`` on numbers or tuples; ``scratch[turn]`` is shared memory for 32.
+    """
+    from numba import cuda
+
+    _, WARPS, WIDTH = team(members)  # noqa: N806
+
+    @cuda.jit(device=True, forceinline=True)
+    def of_one(value, none, scratch, turn):
+        thread = cuda.threadIdx.x
+        if thread % 32 == 0:
+            scratch[turn, thread // 32] = value
+        cuda.syncthreads()
+        value = none
+        if thread % WIDTH < WARPS:
+            value = scratch[turn, thread % WIDTH]
+        return value
+
+    @cuda.jit(device=True, forceinline=True)
+    def of_two(value, none, scratch, turn):
+        thread = cuda.threadIdx.x
+        if thread % 32 == 0:
+            scratch[turn, thread // 32, 0] = value[0]
+            scratch[turn, thread // 32, 1] = value[1]
+        cuda.syncthreads()
+        a, b = none
+        if thread % WIDTH < WARPS:
+            a, b = scratch[turn, thread % WIDTH, 0], scratch[turn, thread % WIDTH, 1]
+        return a, b
+
+    @cuda.jit(device=True, forceinline=True)
+    def of_three(value, none, scratch, turn):
+        thread = cuda.threadIdx.x
+        if thread % 32 == 0:
+            scratch[turn, thread // 32, 0] = value[0]
+            scratch[turn, thread // 32, 1] = value[1]
+            scratch[turn, thread // 32, 2] = value[2]
+        cuda.syncthreads()
+        a, b, c = none
+        if thread % WIDTH < WARPS:
+            at = thread % WIDTH
+            a, b, c = scratch[turn, at, 0], scratch[turn, at, 1], scratch[turn, at, 2]
+        return a, b, c
+
+    return of_one, of_two, of_three
+
+
+@cache
 def exchanges(members: int) -> dict[str, Any]:
-    """Return device functions that merge a value over a group of so many threads, as ``rows.cuh`` does.
+    """Return device functions that merge a value over a block of so many threads, as ``rows.cuh`` does.
 
     Parameters
     ----------
     members : int
-        A power of two up to 32, or whole warps: then the whole block, and ``scratch`` is shared memory for 32
-        values, (32,) or (32, 2) float32.
+        Whole warps. ``scratch`` is shared memory for 32 values, (1, 32) or (1, 32, 2) float32.
 
     Returns
     -------
     dict of str to device function
-        ``sum(value, scratch)``, ``max(value, scratch)``, ``sums(first, second, scratch)`` and
-        ``softmax(top, sum, scratch)``, with ``merge_softmax(top, sum, top, sum)``.
+        ``sum(value, scratch)``, ``max(value, scratch)`` and ``sums(first, second, scratch)``.
     """
     from numba import cuda, float32
-    from numba.cuda import libdevice
 
-    STEPS = tuple(step for step in (16, 8, 4, 2, 1) if step < members)  # noqa: N806
-    WARPS = members // 32  # noqa: N806
     ZERO, LOWEST = float32(0), float32(-np.inf)  # noqa: N806
-    fmaxf = libdevice.fmaxf
-    expf = libdevice.expf
+    lanes, _, width = team(members)
+    IS_BLOCK = members > 32  # noqa: N806
+    (warp_sum, warp_max), (last_sum, last_max) = over_lanes(lanes), over_lanes(width)
+    of_one, of_two, _ = of_warps(members)
 
     @cuda.jit(device=True, forceinline=True)
-    def add(a, b):
-        return a + b
+    def group_sum(value, scratch):
+        value = warp_sum(value)
+        if IS_BLOCK:
+            value = last_sum(of_one(value, ZERO, scratch, 0))
+            cuda.syncthreads()
+        return value
 
     @cuda.jit(device=True, forceinline=True)
-    def larger(a, b):
-        return fmaxf(a, b)
+    def group_max(value, scratch):
+        value = warp_max(value)
+        if IS_BLOCK:
+            value = last_max(of_one(value, LOWEST, scratch, 0))
+            cuda.syncthreads()
+        return value
 
     @cuda.jit(device=True, forceinline=True)
-    def add_pairs(a, b, c, d):
-        return a + c, b + d
+    def group_sums(first, second, scratch):
+        first, second = warp_sum(first), warp_sum(second)
+        if IS_BLOCK:
+            first, second = of_two((first, second), (ZERO, ZERO), scratch, 0)
+            first, second = last_sum(first), last_sum(second)
+            cuda.syncthreads()
+        return first, second
 
-    @cuda.jit(device=True, forceinline=True)
-    def merge_softmax(a, b, c, d):
-        top = fmaxf(a, c)
-        left = b if a == top else b * expf(a - top)
-        right = d if c == top else d * expf(c - top)
-        return top, left + right
-
-    def single(merge, none):
-        if not STEPS:  # a group of one lane; Numba refuses a loop over an empty tuple
-
-            @cuda.jit(device=True, forceinline=True)
-            def alone(value, scratch):
-                return value
-
-            return alone
-
-        @cuda.jit(device=True, forceinline=True)
-        def over_group(value, scratch):
-            for step in STEPS:
-                value = merge(value, cuda.shfl_xor_sync(ALL_LANES, value, step))
-            if WARPS > 1:
-                thread = cuda.threadIdx.x
-                lane = thread % 32
-                if lane == 0:
-                    scratch[thread // 32] = value
-                cuda.syncthreads()
-                value = none
-                if lane < WARPS:
-                    value = scratch[lane]
-                for step in STEPS:
-                    value = merge(value, cuda.shfl_xor_sync(ALL_LANES, value, step))
-                cuda.syncthreads()
-            return value
-
-        return over_group
-
-    def double(merge, none):
-        if not STEPS:
-
-            @cuda.jit(device=True, forceinline=True)
-            def alone(first, second, scratch):
-                return first, second
-
-            return alone
-
-        @cuda.jit(device=True, forceinline=True)
-        def over_group(first, second, scratch):
-            for step in STEPS:
-                a = cuda.shfl_xor_sync(ALL_LANES, first, step)
-                b = cuda.shfl_xor_sync(ALL_LANES, second, step)
-                first, second = merge(first, second, a, b)
-            if WARPS > 1:
-                thread = cuda.threadIdx.x
-                lane = thread % 32
-                if lane == 0:
-                    scratch[thread // 32, 0] = first
-                    scratch[thread // 32, 1] = second
-                cuda.syncthreads()
-                first, second = none, ZERO
-                if lane < WARPS:
-                    first, second = scratch[lane, 0], scratch[lane, 1]
-                for step in STEPS:
-                    a = cuda.shfl_xor_sync(ALL_LANES, first, step)
-                    b = cuda.shfl_xor_sync(ALL_LANES, second, step)
-                    first, second = merge(first, second, a, b)
-                cuda.syncthreads()
-            return first, second
-
-        return over_group
-
-    return {
-        "sum": single(add, ZERO),
-        "max": single(larger, LOWEST),
-        "sums": double(add_pairs, ZERO),
-        "softmax": double(merge_softmax, LOWEST),
-        "merge_softmax": merge_softmax,
-    }
+    return {"sum": group_sum, "max": group_max, "sums": group_sums}
 
 
 @cache

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import math
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -62,21 +64,122 @@ PROBLEM = Problem(
 )
 
 
+@cache
+def raising(element: str) -> tuple[Any, Any, Any]:
+    """Return ``unit_of(top)``, ``raised(difference)`` and ``raised_from(value, top)`` of ``softmax.cuh``."""
+    from numba import cuda, float32
+
+    expf, fmaf = cuda.libdevice.expf, cuda.libdevice.fmaf
+    power_of_two = row_twins.approximation("ex2.approx.ftz.f32")
+    LOG2_E, IS_WIDE = float32(math.log2(math.e)), element == "float32"  # noqa: N806
+
+    @cuda.jit(device=True, forceinline=True)
+    def unit_of(top):
+        return top if IS_WIDE else top * LOG2_E
+
+    @cuda.jit(device=True, forceinline=True)
+    def raised(difference):
+        return expf(difference) if IS_WIDE else power_of_two(difference)
+
+    @cuda.jit(device=True, forceinline=True)
+    def raised_from(value, top):
+        return expf(value - top) if IS_WIDE else power_of_two(fmaf(value, LOG2_E, -top))
+
+    return unit_of, raised, raised_from
+
+
+@cache
+def merging(element: str, members: int) -> tuple[Any, Any]:
+    """Return ``merge(a, b)`` of pairs (maximum, sum), and ``group_softmax(pair, scratch)``."""
+    from numba import cuda, float32
+
+    _, raised, _ = raising(element)
+    fmaxf, STEPS = cuda.libdevice.fmaxf, (16, 8, 4, 2, 1)  # noqa: N806
+    _, _, WIDTH = row_twins.team(members)  # noqa: N806
+    LAST = tuple(step for step in STEPS if step < WIDTH)  # noqa: N806
+    ALL, NONE = row_twins.ALL_LANES, (float32(-np.inf), float32(0))  # noqa: N806
+    _, of_two, _ = row_twins.of_warps(members)
+
+    @cuda.jit(device=True, forceinline=True)
+    def merge(a, b):
+        top = fmaxf(a[0], b[0])
+        left = a[1] if a[0] == top else a[1] * raised(a[0] - top)
+        right = b[1] if b[0] == top else b[1] * raised(b[0] - top)
+        return top, left + right
+
+    @cuda.jit(device=True, forceinline=True)
+    def group_softmax(pair, scratch):
+        for step in STEPS:
+            other = cuda.shfl_xor_sync(ALL, pair[0], step), cuda.shfl_xor_sync(ALL, pair[1], step)
+            pair = merge(pair, other)
+        if WIDTH > 1:
+            pair = of_two(pair, NONE, scratch, 0)
+            for step in LAST:
+                other = cuda.shfl_xor_sync(ALL, pair[0], step), cuda.shfl_xor_sync(ALL, pair[1], step)
+                pair = merge(pair, other)
+            cuda.syncthreads()
+        return pair
+
+    return merge, group_softmax
+
+
+@cache
+def work(element: str, members: int, vectors: int) -> row_twins.Work:
+    """Return what softmax does with rows in registers: ``Softmax`` of ``softmax.cuh``."""
+    from numba import cuda, float32
+
+    ITEMS = vectors * elements.lanes(element)  # noqa: N806
+    ZERO, LOWEST = float32(0), float32(-np.inf)  # noqa: N806
+    lanes, _, width = row_twins.team(members)
+    IS_BLOCK = members > 32  # noqa: N806
+    (warp_sum, warp_max), (last_sum, last_max) = row_twins.over_lanes(lanes), row_twins.over_lanes(width)
+    unit_of, raised, raised_from = raising(element)
+    merge, _ = merging(element, 32)
+    _, of_two, _ = row_twins.of_warps(members)
+    add_up, fmaxf, divide = row_twins.sum_of(ITEMS), cuda.libdevice.fmaxf, cuda.libdevice.fdiv_rn
+
+    @cuda.jit(device=True, forceinline=True)
+    def take(value, base, held, member, is_aligned):
+        top = LOWEST
+        for i in range(base, base + ITEMS):
+            top = fmaxf(top, value[i])
+        top = unit_of(warp_max(top))
+        shift = ZERO if top == LOWEST else top
+        for i in range(base, base + ITEMS):
+            value[i] = raised_from(value[i], shift)
+        return top, warp_sum(add_up(value, base))
+
+    @cuda.jit(device=True, forceinline=True)
+    def meet(own, held, member, is_aligned, scratch, turn):
+        if IS_BLOCK:
+            first, second = of_two(own, (LOWEST, ZERO), scratch, turn)
+            top = last_max(first)
+            if first != top:
+                second *= raised(first - top)
+            own = top, last_sum(second)
+        return own
+
+    @cuda.jit(device=True, forceinline=True)
+    def finish(own, found, value, base, start, held, member, is_aligned, first, more):
+        factor = divide(raised(own[0] - found[0]), found[1])
+        for i in range(base, base + ITEMS):
+            value[i] *= factor
+
+    return row_twins.Work(-np.inf, 2, (-np.inf, 0.0), take, meet, merge, finish)
+
+
 def three_pass(THREADS: int, element: str) -> Any:
     """Make the twin of softmax/three_pass."""
     from numba import cuda, float32
 
     to_float, from_float = elements.conversions(element)
-    exponential, reciprocal, fmaxf = (
-        row_twins.exponential(element),
-        cuda.libdevice.frcp_rn,
-        cuda.libdevice.fmaxf,
-    )
-    group_sum, group_max = row_twins.exchanges(THREADS)["sum"], row_twins.exchanges(THREADS)["max"]
+    exponential, reciprocal = row_twins.exponential(element), cuda.libdevice.frcp_rn
+    fmaxf, exchanges = cuda.libdevice.fmaxf, row_twins.exchanges(THREADS)
+    group_sum, group_max = exchanges["sum"], exchanges["max"]
     ZERO, LOWEST = float32(0), float32(-np.inf)  # noqa: N806
 
     def softmax_three_pass(x, y):
-        scratch = cuda.shared.array(32, float32)
+        scratch = cuda.shared.array((1, 32), float32)
         r, columns = cuda.blockIdx.x, x.shape[1]
 
         # The maximum. NaN is lost here and comes back with the sum.
@@ -107,22 +210,19 @@ def online(THREADS: int, element: str) -> Any:
 
     to_float, from_float = elements.conversions(element)
     exponential, reciprocal = row_twins.exponential(element), cuda.libdevice.frcp_rn
-    merge, group_softmax = (
-        row_twins.exchanges(THREADS)["merge_softmax"],
-        row_twins.exchanges(THREADS)["softmax"],
-    )
+    merge, group_softmax = merging("float32", THREADS)
     ZERO, ONE, LOWEST = float32(0), float32(1), float32(-np.inf)  # noqa: N806
 
     def softmax_online(x, y):
-        scratch = cuda.shared.array((32, 2), float32, alignment=8)
+        scratch = cuda.shared.array((1, 32, 2), float32, alignment=8)
         r, columns = cuda.blockIdx.x, x.shape[1]
 
         # Maximum and sum together.
-        top, total = LOWEST, ZERO
+        found = LOWEST, ZERO
         for c in range(cuda.threadIdx.x, columns, THREADS):
             value = to_float(x[r, c])
-            top, total = merge(top, total, value, ONE)
-        top, total = group_softmax(top, total, scratch)
+            found = merge(found, (value, ONE))
+        top, total = group_softmax(found, scratch)
 
         # The answer; an infinite maximum gives NaN, as subtracting it from itself does.
         scale = reciprocal(total + (top - top))
@@ -135,62 +235,12 @@ def online(THREADS: int, element: str) -> Any:
 
 def registers(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -> Any:
     """Make the twin of softmax/registers."""
-    from numba import cuda, float32
-
-    ITEMS = VECTORS * elements.lanes(element)  # noqa: N806
-    HELD = GROUP * ITEMS  # noqa: N806
-    KEPT = ROWS * ITEMS  # noqa: N806
-    to_float, from_float = elements.conversions(element)
-    read_row, write_row = row_twins.row_access(element, GROUP, VECTORS)
-    exponential, reciprocal, fmaxf = (
-        row_twins.exponential(element),
-        cuda.libdevice.frcp_rn,
-        cuda.libdevice.fmaxf,
+    through = row_twins.through_registers(
+        work(element, GROUP, VECTORS), element, THREADS, GROUP, VECTORS, ROWS
     )
-    group_sum, group_max = row_twins.exchanges(GROUP)["sum"], row_twins.exchanges(GROUP)["max"]
-    starts_at_vectors = row_twins.starts_at_vectors(element)
-    ZERO, LOWEST = float32(0), float32(-np.inf)  # noqa: N806
 
     def softmax_registers(x, y):
-        scratch = cuda.shared.array(32, float32)
-        value = cuda.local.array(KEPT, float32)
-        count, columns = x.shape
-        member, held = cuda.threadIdx.x % GROUP, columns if columns < HELD else HELD
-        row = (cuda.blockIdx.x * (THREADS // GROUP) + cuda.threadIdx.x // GROUP) * ROWS
-        is_aligned = starts_at_vectors(x, y, columns)
-
-        # Read what the registers hold.
-        for q in range(ROWS):
-            within = held if row + q < count else 0
-            read_row(x, row + q, 0, within, member, is_aligned, LOWEST, value, q * ITEMS)
-
-        for q in range(ROWS):
-            within = held if row + q < count else 0
-            end = columns if row + q < count else 0
-
-            # The maximum: NaN is lost here and comes back with the sum.
-            top = LOWEST
-            for i in range(q * ITEMS, q * ITEMS + ITEMS):
-                top = fmaxf(top, value[i])
-            for c in range(HELD + member, end, GROUP):
-                top = fmaxf(top, to_float(x[row + q, c]))
-            top = group_max(top, scratch)
-
-            # The exponentials, in place, and their sum.
-            total = ZERO
-            for i in range(q * ITEMS, q * ITEMS + ITEMS):
-                value[i] = exponential(value[i] - top)
-                total += value[i]
-            for c in range(HELD + member, end, GROUP):
-                total += exponential(to_float(x[row + q, c]) - top)
-            scale = reciprocal(group_sum(total, scratch))
-
-            # Write.
-            for i in range(q * ITEMS, q * ITEMS + ITEMS):
-                value[i] *= scale
-            write_row(y, row + q, 0, within, member, is_aligned, value, q * ITEMS)
-            for c in range(HELD + member, end, GROUP):
-                y[row + q, c] = from_float(exponential(to_float(x[row + q, c]) - top) * scale)
+        through(x, x, y, True, ())
 
     return softmax_registers
 
@@ -202,41 +252,28 @@ def split(THREADS: int, VECTORS: int, element: str) -> Any:
     ITEMS = VECTORS * elements.lanes(element)  # noqa: N806
     HELD = THREADS * ITEMS  # noqa: N806
     read_row, write_row = row_twins.row_access(element, THREADS, VECTORS)
-    exponential, reciprocal, fmaxf = (
-        row_twins.exponential(element),
-        cuda.libdevice.frcp_rn,
-        cuda.libdevice.fmaxf,
-    )
-    exchanges = row_twins.exchanges(THREADS)
-    group_sum, group_max, group_softmax = exchanges["sum"], exchanges["max"], exchanges["softmax"]
-    merge, starts_at_vectors = exchanges["merge_softmax"], row_twins.starts_at_vectors(element)
+    reciprocal, starts_at_vectors = cuda.libdevice.frcp_rn, row_twins.starts_at_vectors(element)
+    take, meet = work(element, THREADS, VECTORS).take, work(element, THREADS, VECTORS).meet
+    (merge, group_softmax), (_, _, raised_from) = merging(element, THREADS), raising(element)
     ZERO, LOWEST = float32(0), float32(-np.inf)  # noqa: N806
 
     def softmax_split_partial(x, tops, sums):
-        scratch = cuda.shared.array(32, float32)
+        scratch = cuda.shared.array((1, 32, 2), float32, alignment=8)
         value = cuda.local.array(ITEMS, float32)
         columns, parts = x.shape[1], tops.shape[1]
         r, part = cuda.blockIdx.x // parts, cuda.blockIdx.x % parts
         start, thread = part * HELD, cuda.threadIdx.x
         held = columns - start if columns - start < HELD else HELD
-        read_row(x, r, start, held, thread, starts_at_vectors(x, x, columns), LOWEST, value, 0)
-        top = LOWEST
-        for i in range(ITEMS):
-            top = fmaxf(top, value[i])
-        top = group_max(top, scratch)
-
-        # A part of nothing but -inf sums to 0; NaN and +inf come through.
-        shift = ZERO if top == LOWEST else top
-        total = ZERO
-        for i in range(ITEMS):
-            total += exponential(value[i] - shift)
-        total = group_sum(total, scratch)
+        is_aligned = starts_at_vectors(x, x, columns)
+        read_row(x, r, start, held, thread, is_aligned, LOWEST, value, 0)
+        own = take(value, 0, held, thread, is_aligned)
+        top, total = meet(own, held, thread, is_aligned, scratch, 0)
         if thread == 0:
             tops[r, part] = top
             sums[r, part] = total
 
     def softmax_split_write(x, tops, sums, y):
-        scratch = cuda.shared.array((32, 2), float32, alignment=8)
+        scratch = cuda.shared.array((1, 32, 2), float32, alignment=8)
         value = cuda.local.array(ITEMS, float32)
         columns, parts = x.shape[1], tops.shape[1]
         block = cuda.gridDim.x - 1 - cuda.blockIdx.x  # the last parts are still in L2
@@ -246,14 +283,14 @@ def split(THREADS: int, VECTORS: int, element: str) -> Any:
         read_row(x, r, start, held, thread, is_aligned, LOWEST, value, 0)
 
         # Merge the parts of the row; an infinite maximum makes the sum NaN.
-        top, total = LOWEST, ZERO
+        found = LOWEST, ZERO
         for k in range(thread, parts, THREADS):
-            top, total = merge(top, total, tops[r, k], sums[r, k])
-        top, total = group_softmax(top, total, scratch)
+            found = merge(found, (tops[r, k], sums[r, k]))
+        top, total = group_softmax(found, scratch)
         scale = reciprocal(total + (top - top))
 
         for i in range(ITEMS):
-            value[i] = exponential(value[i] - top) * scale
+            value[i] = raised_from(value[i], top) * scale
         write_row(y, r, start, held, thread, is_aligned, value, 0)
 
     return softmax_split_partial, softmax_split_write

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from kernellab.catalog import elements, philox, row_twins, rows, softmax
 from kernellab.kernel import Kernel, Stage
 from kernellab.problem import ELEMENTS, Array, Arrays, Cost, Problem, Sizes
@@ -50,66 +48,33 @@ PROBLEM = Problem(
 )
 
 
+def work_of(element: str, members: int, vectors: int) -> row_twins.Work:
+    """Return what this does with rows in registers: that of softmax, and dropout; ``more`` is p and the seed."""
+    from numba import cuda
+
+    ITEMS = vectors * elements.lanes(element)
+    _, raised, _ = softmax.raising(element)
+    divide, (limits, _, _) = cuda.libdevice.fdiv_rn, philox.twin()
+    drop_row, _ = philox.row_dropped(element, members, vectors)
+
+    @cuda.jit(device=True, forceinline=True)
+    def finish(own, found, value, base, start, held, member, is_aligned, first, more):
+        limit = limits(more[0])
+        factor = divide(raised(own[0] - found[0]), found[1]) * limit[1]
+        for i in range(base, base + ITEMS):
+            value[i] *= factor
+        drop_row(limit, more[1], first + start, member, is_aligned, value, base)
+
+    return softmax.work(element, members, vectors)._replace(finish=finish)
+
+
 def registers(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -> Any:
     """Make the twin of softmax_dropout/registers."""
-    from numba import cuda, float32
-
-    ITEMS = VECTORS * elements.lanes(element)
-    HELD, KEPT = GROUP * ITEMS, ROWS * ITEMS
-    to_float, from_float = elements.conversions(element)
-    read_row, write_row = row_twins.row_access(element, GROUP, VECTORS)
-    exponential, reciprocal, fmaxf = (
-        row_twins.exponential(element),
-        cuda.libdevice.frcp_rn,
-        cuda.libdevice.fmaxf,
-    )
-    group_sum, group_max = row_twins.exchanges(GROUP)["sum"], row_twins.exchanges(GROUP)["max"]
-    starts_at_vectors, limits = row_twins.starts_at_vectors(element), philox.twin()[0]
-    drop_row, drop_at = philox.row_dropped(element, GROUP, VECTORS)
-    ZERO, LOWEST = float32(0), float32(-np.inf)
+    work = work_of(element, GROUP, VECTORS)
+    through = row_twins.through_registers(work, element, THREADS, GROUP, VECTORS, ROWS)
 
     def softmax_dropout_registers(x, y, p, seed):
-        scratch = cuda.shared.array(32, float32)
-        value = cuda.local.array(KEPT, float32)
-        count, columns = x.shape
-        member, held = cuda.threadIdx.x % GROUP, columns if columns < HELD else HELD
-        row = (cuda.blockIdx.x * (THREADS // GROUP) + cuda.threadIdx.x // GROUP) * ROWS
-        is_aligned, limit = starts_at_vectors(x, y, columns), limits(p)
-
-        # Read what the registers hold.
-        for q in range(ROWS):
-            within = held if row + q < count else 0
-            read_row(x, row + q, 0, within, member, is_aligned, LOWEST, value, q * ITEMS)
-
-        for q in range(ROWS):
-            r, base = row + q, q * ITEMS
-            within, end = (held, columns) if r < count else (0, 0)
-
-            # The maximum: NaN is lost here and comes back with the sum.
-            top = LOWEST
-            for i in range(base, base + ITEMS):
-                top = fmaxf(top, value[i])
-            for c in range(HELD + member, end, GROUP):
-                top = fmaxf(top, to_float(x[r, c]))
-            top = group_max(top, scratch)
-
-            # The exponentials, in place, and their sum.
-            total = ZERO
-            for i in range(base, base + ITEMS):
-                value[i] = exponential(value[i] - top)
-                total += value[i]
-            for c in range(HELD + member, end, GROUP):
-                total += exponential(to_float(x[r, c]) - top)
-            scale = reciprocal(group_sum(total, scratch))
-
-            # Scale, drop, write.
-            for i in range(base, base + ITEMS):
-                value[i] *= scale
-            drop_row(limit, seed, r * columns, member, is_aligned, value, base)
-            write_row(y, r, 0, within, member, is_aligned, value, base)
-            for c in range(HELD + member, end, GROUP):
-                chance = exponential(to_float(x[r, c]) - top) * scale
-                y[r, c] = from_float(drop_at(limit, seed, chance, r * columns + c))
+        through(x, x, y, True, (p, seed))
 
     return softmax_dropout_registers
 
@@ -130,7 +95,10 @@ def unfused(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -> 
         held = h.size - start if h.size - start < HELD else HELD
         is_aligned = starts_at_vectors(h, y, held)
         read_flat(h, start, held, thread, is_aligned, value)
-        drop_row(limits(p), seed, start, thread, is_aligned, value, 0)
+        limit = limits(p)
+        for i in range(PER):
+            value[i] *= limit[1]
+        drop_row(limit, seed, start, thread, is_aligned, value, 0)
         write_flat(y, start, held, thread, is_aligned, value)
 
     first = softmax.registers(THREADS, GROUP, VECTORS, ROWS, element)
