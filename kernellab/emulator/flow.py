@@ -15,7 +15,7 @@ _BRANCHES = ("bra", "brx")
 _LEAVES = ("ret", "exit", "trap")
 _PAUSES = (
     "call", "bar", "barrier", "shfl", "vote", "match", "redux", "elect",
-    "mma", "wmma", "ldmatrix", "stmatrix", "movmatrix",
+    "mma", "wmma", "ldmatrix", "stmatrix", "movmatrix", "wgmma.wait_group",
 )  # fmt: skip
 
 
@@ -53,7 +53,12 @@ def family(opcode: str) -> str:
 
 def ends_block(instruction: Instruction) -> bool:
     """Say whether control may leave the straight line at this instruction, or wait there."""
-    return family(instruction.opcode) in _BRANCHES + _LEAVES + _PAUSES
+    return family(instruction.opcode) in _BRANCHES + _LEAVES or _pauses(instruction)
+
+
+def _pauses(instruction: Instruction) -> bool:
+    name, *parts = instruction.opcode.split(".")
+    return name in _PAUSES or (bool(parts) and f"{name}.{parts[0]}" in _PAUSES)
 
 
 def _targets(function: Function, instruction: Instruction) -> list[int]:
@@ -105,7 +110,7 @@ def basic_blocks(function: Function) -> tuple[Block, ...]:
         successors = [block_of(target) for target in _targets(function, last)]
         if name in _LEAVES:
             successors = [EXIT]
-        if last.guard is not None or name in _PAUSES:
+        if last.guard is not None or _pauses(last):
             successors.append(following)
         cuts.append((start, stop - 1, last, tuple(successors)))
     ranks = _ranks([cut[3] for cut in cuts])

@@ -22,6 +22,7 @@ from kernellab.emulator.frame import Frame
 from kernellab.emulator.joins import Join, Rows
 from kernellab.emulator.lanes import WARP, Lanes, Mask
 from kernellab.emulator.rendezvous import Rendezvous
+from kernellab.emulator.warpgroup_waits import WarpgroupWaits
 
 QUANTUM = 512
 """Backward jumps after which a fragment lets the others run."""
@@ -57,6 +58,7 @@ class Scheduler:
         self.barriers = Barriers(self)
         self.rendezvous = Rendezvous(self)
         self.cluster_barrier = ClusterBarrier.of(self)
+        self.warpgroup_waits = WarpgroupWaits(self)
         self.turn = 0
         self.may_wait = any(code.may_wait for code in batch.launch.codes.values())
         every = np.arange(batch.height)
@@ -233,6 +235,8 @@ class Scheduler:
         self.barriers.look_again()
         if self.cluster_barrier.waiters:
             self.cluster_barrier.look_again()
+        if self.warpgroup_waits.waiters:
+            self.warpgroup_waits.look_again()
         if self.rendezvous.parked:
             self.rendezvous.serve()
 
@@ -266,9 +270,11 @@ class Scheduler:
         for number, barrier in sorted(self.barriers.found.items()):
             for waiter in barrier.waiters:
                 waits.append((f"at barrier {number}", waiter.frame, waiter.block, int(waiter.mask.sum())))
-        for waiter in self.cluster_barrier.waiters:
-            found = ("at the barrier of the cluster", waiter.frame, waiter.block, int(waiter.mask.sum()))
-            waits.append(found)
+        for text, waiters in (
+            ("at the barrier of the cluster", self.cluster_barrier.waiters),
+            ("for the other warps of their warpgroup", self.warpgroup_waits.waiters),
+        ):
+            waits += [(text, each.frame, each.block, int(each.mask.sum())) for each in waiters]
         for _, (frame, index, _), rows, mask in self.spinning:
             count = rows.size * WARP if mask is None else int(mask.sum())
             waits.append(("in a loop in which nothing changes", frame, frame.code.blocks[index], count))

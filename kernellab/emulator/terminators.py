@@ -15,9 +15,10 @@ from kernellab.emulator.clusters import ClusterArrive, ClusterWait
 from kernellab.emulator.code import Binder
 from kernellab.emulator.flow import Block, family
 from kernellab.emulator.matrix_access import FragmentMove, MatrixAccess
-from kernellab.emulator.ptx import Instruction
+from kernellab.emulator.ptx import Immediate, Instruction
 from kernellab.emulator.tensor_operations import MoveMatrix, Product
 from kernellab.emulator.warp_operations import WarpBarrier, bind_warp_operation
+from kernellab.emulator.warpgroup_waits import WarpgroupWait
 
 if TYPE_CHECKING:
     from kernellab.emulator.launch import Launch
@@ -57,6 +58,10 @@ def _unguarded(binder: Binder, instruction: Instruction, name: str, number: int,
             return (Product if is_product else FragmentMove)(binder, instruction, number)
         case "ldmatrix" | "stmatrix":
             return MatrixAccess(binder, instruction, number)
+        case "wgmma":
+            allowed = instruction.operands[0]
+            assert isinstance(allowed, Immediate)
+            return WarpgroupWait(number, allowed.value)
         case "movmatrix":
             return MoveMatrix(binder, instruction, number)
     return bind_warp_operation(binder, instruction, number)

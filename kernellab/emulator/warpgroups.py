@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from kernellab.emulator.batch import Batch
 
 Array = npt.NDArray[Any]
+GROUP = 4
+"""Warps of a warpgroup."""
 _NEVER = -1
 
 
@@ -101,6 +103,13 @@ class Warpgroups:
         if found is None:
             found = self.groups[name] = np.full(self.batch.height, _NEVER, np.int64)
         return found
+
+
+def check_aligned(batch: Batch, number: int, lanes: Lanes) -> None:
+    """Fail if only a part of a warp is at an instruction that takes whole warps."""
+    if lanes.mask is not None:
+        what = "divergent: only a part of a warp is at a wgmma instruction, which all lanes must execute"
+        batch.fail(number, "divergent", what, lanes)
 
 
 def accumulators_of(function: Function) -> frozenset[str]:

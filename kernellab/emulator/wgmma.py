@@ -18,6 +18,7 @@ from kernellab.emulator.places import one_lane
 from kernellab.emulator.ptx import TYPE_BYTES, Immediate, Instruction, Operand, Register, Vector
 from kernellab.emulator.tensor_arithmetic import decode as values_of
 from kernellab.emulator.tensor_arithmetic import encode
+from kernellab.emulator.warpgroups import GROUP, check_aligned
 from kernellab.errors import UnsupportedPTXError
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 ROWS = 16
-GROUP = 4
-"""Warps of a warpgroup."""
 _SHAPE = re.compile(r"m64n(\d+)k(\d+)$")
 
 
@@ -40,10 +39,6 @@ def bind_wgmma(binder: Binder, instruction: Instruction) -> Step:
             return _aligned(number, _fence)
         case "commit_group":
             return _aligned(number, lambda batch, lanes: batch.warpgroups.commit(lanes))
-        case "wait_group":
-            allowed = instruction.operands[0]
-            assert isinstance(allowed, Immediate)
-            return _aligned(number, lambda batch, lanes: batch.warpgroups.wait(lanes, allowed.value))
     raise UnsupportedPTXError(f"{instruction.opcode} is not known to the emulator")
 
 
@@ -51,15 +46,9 @@ def _fence(batch: Batch, lanes: Lanes) -> None:
     batch.warpgroups.has_fence[lanes.rows] = True
 
 
-def _check_aligned(batch: Batch, number: int, lanes: Lanes) -> None:
-    if lanes.mask is not None:
-        what = "divergent: only a part of a warp is at a wgmma instruction, which all lanes must execute"
-        batch.fail(number, "divergent", what, lanes)
-
-
 def _aligned(number: int, act: Any) -> Step:
     def step(views: Views, lanes: Lanes, batch: Batch) -> None:
-        _check_aligned(batch, number, lanes)
+        check_aligned(batch, number, lanes)
         act(batch, lanes)
 
     return step
@@ -113,7 +102,7 @@ class _Product:
 
     def __call__(self, views: Views, lanes: Lanes, batch: Batch) -> None:
         """Compute, and leave accumulators and operands in flight."""
-        _check_aligned(batch, self.number, lanes)
+        check_aligned(batch, self.number, lanes)
         batch.current_number = self.number
         self._check_fence(batch, lanes)
         rows = lanes.row_indexes()

@@ -223,6 +223,8 @@ extern "C" __global__ void careless(float* y, u64 bits, int what) {
         wait_products<1>();
         y[threadIdx.x] = d[0] + e[1];
     }
+    if (what == 9 && threadIdx.x < 32) while (true) __nanosleep(20);
+    if (what == 10 && threadIdx.x < 32) return;
     if (what != 5) wait_products<0>();
     y[threadIdx.x] += d[2] + e[2];
 }
@@ -234,7 +236,7 @@ def careless(what, bits=0):
     return kernels(text)("careless", 1, 128, np.zeros(128, np.float32), np.uint64(bits), what)
 
 
-@pytest.mark.parametrize("what", [0, 6])
+@pytest.mark.parametrize("what", [0, 6, 10])
 def test_a_product_may_be_read_while_a_later_one_is_on_its_way(what):
     assert careless(what).diagnostics == ()
 
@@ -250,6 +252,7 @@ def test_a_product_may_be_read_while_a_later_one_is_on_its_way(what):
         (4, 0, "only a part of a warp is at a wgmma instruction"),
         (5, 0, "an accumulator of the wgmma at source.cu:.* is read before it is waited for"),
         (7, 0, "this store touches byte 0 of shared memory, .* may still be reading; wait for it first"),
+        (9, 0, "96 threads wait for the other warps of their warpgroup at source.cu"),
         (8, 0, "an accumulator of the wgmma at source.cu:.* is read before it is waited for"),
     ],
 )
