@@ -32,7 +32,7 @@ class WarpgroupWaits:
 
     def present(self, rows: Array) -> npt.NDArray[np.bool_]:
         """Say which warpgroups have all their living warps among some warps."""
-        missing: npt.NDArray[np.bool_] = self.scheduler.live.any(axis=1)
+        missing = np.asarray(self.scheduler.live.any(axis=1))
         missing[rows] = False
         found = np.zeros(self.groups, np.bool_)
         found[self.group_of_row[rows]] = True
