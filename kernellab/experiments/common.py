@@ -100,11 +100,13 @@ def number(value: float, digits: int = 2) -> str:
 
     Examples
     --------
-    >>> number(32.0), number(12.8), number(1234567)
-    ('32', '12.8', '1234567')
+    >>> number(32.0), number(12.8), number(1234567), number(math.inf)
+    ('32', '12.8', '1234567', 'inf')
     """
     if math.isnan(value):
         return "-"
+    if math.isinf(value):
+        return str(value)
     if value == int(value):
         return str(int(value))
     return f"{value:.{digits}f}".rstrip("0").rstrip(".")
