@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from kernellab.arrays import spec_of
@@ -19,12 +20,13 @@ from kernellab.errors import ArgumentError, SpecError
 NBYTES = 128
 SWIZZLES = (0, 32, 64, 128)
 _MAGIC = 0x6B6C_7465_6E73_6F72
-_LAYOUT = struct.Struct("<QQBBBB5I4Q5H5B")
+_LAYOUT = struct.Struct("<QQBBB5I4Q5H5B")
 _DRIVER_TYPES = {
     "uint8": "UINT8", "int8": "UINT8", "float8_e4m3fn": "UINT8", "float8_e5m2": "UINT8", "uint16": "UINT16",
     "int16": "UINT16", "float16": "FLOAT16", "bfloat16": "BFLOAT16", "int32": "INT32", "uint32": "UINT32",
     "float32": "FLOAT32", "int64": "INT64", "uint64": "UINT64", "float64": "FLOAT64",
 }  # fmt: skip
+_CODES = tuple(_DRIVER_TYPES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class Tiling:
     ----------
     address : int
         Of the first element.
-    itemsize : int
+    dtype : numpy.dtype
     lengths, box, steps : tuple of int
         Elements of the array, of a tile, and between two elements of a tile, along each axis.
     strides : tuple of int
@@ -45,7 +47,7 @@ class Tiling:
     """
 
     address: int
-    itemsize: int
+    dtype: np.dtype[Any]
     lengths: tuple[int, ...]
     strides: tuple[int, ...]
     box: tuple[int, ...]
@@ -60,7 +62,7 @@ class Tiling:
     @property
     def nbytes(self) -> int:
         """Bytes of a tile in shared memory."""
-        return math.prod(self.tile) * self.itemsize
+        return math.prod(self.tile) * self.dtype.itemsize
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +129,7 @@ class TensorMap:
             tuple(int(v) for v in reversed(tuple(each))) for each in (shape, strides, self.box, steps)
         )
         return Tiling(
-            address, int(self.array.dtype.itemsize), lengths, bytes_apart, box, steps, int(self.swizzle)
+            address, np.dtype(self.array.dtype), lengths, bytes_apart, box, steps, int(self.swizzle)
         )
 
     def encode(self, address: int) -> bytes:
@@ -140,7 +142,7 @@ class TensorMap:
         rank = len(t.box)
         fill = (1,) * (5 - rank)
         return _LAYOUT.pack(
-            _MAGIC, t.address, t.itemsize, rank, t.swizzle, 0, *t.lengths, *fill,
+            _MAGIC, t.address, _CODES.index(t.dtype.name), rank, t.swizzle, *t.lengths, *fill,
             *t.strides[1:], *fill[: 5 - rank], *t.box, *fill, *t.steps, *fill,
         ).ljust(NBYTES, b"\0")  # fmt: skip
 
@@ -230,12 +232,13 @@ def decode(raw: bytes) -> Tiling | None:
     True
     """
     fields = _LAYOUT.unpack(raw[: _LAYOUT.size])
-    magic, address, itemsize, rank, swizzle, _, *rest = fields
+    magic, address, code, rank, swizzle, *rest = fields
     if magic != _MAGIC:
         return None
     lengths, strides, box, steps = rest[:5], rest[5:9], rest[9:14], rest[14:19]
+    dtype = np.dtype(getattr(ml_dtypes, _CODES[code], _CODES[code]))
     return Tiling(
-        address, itemsize, tuple(lengths[:rank]), (itemsize, *strides[: rank - 1]), tuple(box[:rank]),
+        address, dtype, tuple(lengths[:rank]), (dtype.itemsize, *strides[: rank - 1]), tuple(box[:rank]),
         tuple(steps[:rank]), swizzle,
     )  # fmt: skip
 

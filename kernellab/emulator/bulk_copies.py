@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from kernellab.emulator import tiles
 from kernellab.emulator.access import flat_source
+from kernellab.emulator.atomics import OPERATIONS, dtype_of
 from kernellab.emulator.code import Binder, Step, Views
 from kernellab.emulator.lanes import Lanes
 from kernellab.emulator.mbarriers import SIZE
@@ -38,13 +39,25 @@ def bind_bulk(binder: Binder, instruction: Instruction) -> Step:
         return _waiting(allowed.value)
     if "prefetch" in parts:
         return lambda views, lanes, batch: None
-    if parts[1] == "reduce" or "im2col" in instruction.opcode:
+    if "im2col" in instruction.opcode or (parts[1] == "reduce" and "bulk_group" not in parts):
         raise UnsupportedPTXError(f"{instruction.opcode} is not known to the emulator")
     is_tile = "tensor" in parts
     spaces = [part for part in parts if part.startswith(("global", "shared"))]
     if spaces[0] == "global":
-        return _tile_store(binder, instruction, number) if is_tile else _store(binder, instruction, number)
+        combine = _combination(parts) if parts[1] == "reduce" else None
+        store = _tile_store if is_tile else _store
+        return store(binder, instruction, number, combine)
     return _tile_load(binder, instruction, number) if is_tile else _load(binder, instruction, number, spaces)
+
+
+def _combination(parts: list[str]) -> tiles.Combine:
+    """Return how a ``cp.reduce`` combines what is there with what comes."""
+    name = next(part for part in parts if part in OPERATIONS)
+    operation = OPERATIONS[name]
+    if "tensor" in parts:
+        return operation
+    kind = dtype_of(parts[-1])
+    return lambda old, new: operation(old.view(kind), new.view(kind)).view(np.uint8)
 
 
 def _commit(views: Views, lanes: Lanes, batch: Batch) -> None:
@@ -135,7 +148,7 @@ def _load(binder: Binder, instruction: Instruction, number: int, spaces: list[st
     return step_load
 
 
-def _store(binder: Binder, instruction: Instruction, number: int) -> Step:
+def _store(binder: Binder, instruction: Instruction, number: int, combine: tiles.Combine | None) -> Step:
     """``cp.async.bulk.global.shared::cta``."""
     target, origin, size = instruction.operands[:3]
     to = Address(binder, target, "global", number)
@@ -153,15 +166,16 @@ def _store(binder: Binder, instruction: Instruction, number: int) -> Step:
             _check_span(batch, number, where, count, lane)
             there = tiles.global_bytes(batch, number, int(targets[k]), count, "store", lane)
             flight = _reading(batch, number, row, column, where + np.arange(0, count, PIECE))
-            batch.bulk.add((row, column), flight, _copying(there, batch.shared.data[where : where + count]))
+            here = batch.shared.data[where : where + count]
+            batch.bulk.add((row, column), flight, _copying(there, here, combine))
             _count(batch, number, "store", -(-count // 32), count)
 
     return step_store
 
 
-def _copying(target: Array, source: Array) -> Callable[[], None]:
+def _copying(target: Array, source: Array, combine: tiles.Combine | None) -> Callable[[], None]:
     def copy() -> None:
-        target[...] = source
+        target[...] = source if combine is None else combine(target, source)
 
     return copy
 
@@ -248,7 +262,7 @@ def _tile_load(binder: Binder, instruction: Instruction, number: int) -> Step:
     return step_tile_load
 
 
-def _tile_store(binder: Binder, instruction: Instruction, number: int) -> Step:
+def _tile_store(binder: Binder, instruction: Instruction, number: int, combine: tiles.Combine | None) -> Step:
     """``cp.async.bulk.tensor`` into global memory."""
     target, origin = instruction.operands[:2]
     source = Address(binder, origin, "shared", number)
@@ -264,7 +278,7 @@ def _tile_store(binder: Binder, instruction: Instruction, number: int) -> Step:
             tile.check_writable(batch, number, lane)
             starts = tile.starts(int(places[k]), batch.shared.pitch)
             flight = _reading(batch, number, row, column, starts)
-            batch.bulk.add((row, column), flight, tile.storing(batch.shared.data, starts))
+            batch.bulk.add((row, column), flight, tile.storing(batch.shared.data, starts, combine))
             _count(batch, number, "store", tile.sectors(), tile.nbytes)
 
     return step_tile_store

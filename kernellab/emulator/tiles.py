@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kernellab.emulator.batch import Batch
 
 Array = npt.NDArray[Any]
+Combine = Callable[[Array, Array], Array]
 PIECE = 16
 ALIGNMENT = 128
 """Bytes, of a tile in shared memory."""
@@ -62,13 +63,19 @@ class Tile:
         found: npt.NDArray[np.int64] = block * pitch + swizzled(pieces, self.tiling.swizzle)
         return found
 
-    def storing(self, shared: Array, starts: npt.NDArray[np.int64]) -> Callable[[], None]:
-        """Return what copies its bytes from shared to global memory."""
+    def storing(
+        self, shared: Array, starts: npt.NDArray[np.int64], combine: Combine | None
+    ) -> Callable[[], None]:
+        """Return what copies its bytes from shared to global memory, or combines them with what is there."""
 
         def copy() -> None:
             raw = shared[starts[:, None] + np.arange(PIECE)].reshape(-1)
-            values = raw.view(self.window.dtype).reshape(self.tiling.tile[::-1])
-            self.window[...] = values[self.inside]
+            if combine is None:
+                self.window[...] = raw.view(self.window.dtype).reshape(self.tiling.tile[::-1])[self.inside]
+                return
+            values = raw.view(self.tiling.dtype).reshape(self.tiling.tile[::-1])[self.inside]
+            there = self.window.view(self.tiling.dtype)
+            there[...] = combine(there, values)
 
         return copy
 
@@ -126,7 +133,7 @@ def tile_of(batch: Batch, number: int, raw: bytes, coordinates: tuple[int, ...],
         batch.fail(number, "tensor map", what, lane)
     allocation = batch.launch.memory.find(tiling.address)
     assert allocation is not None
-    dtype = UNSIGNED[tiling.itemsize]
+    dtype = UNSIGNED[tiling.dtype.itemsize]
     whole = np.ndarray(
         tiling.lengths[::-1], dtype, allocation.data, tiling.address - allocation.base, tiling.strides[::-1]
     )

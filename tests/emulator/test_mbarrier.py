@@ -11,6 +11,7 @@ from launching import KERNELS as FOLDER
 from launching import Kernels
 
 from kernellab.errors import ExecutionError
+from kernellab.tensor_map import TensorMap
 
 KERNELS = kernels((FOLDER / "mbarriers.cu").read_text())
 f32, i32 = np.float32, np.int32
@@ -190,4 +191,16 @@ def test_barriers_and_copies_of_the_cuda_library(seed):
     expected = np.arange(2048)
     expected[512:1536] += 1
     np.testing.assert_array_equal(x, expected)
+    assert trace.diagnostics == ()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_bulk_copies_that_add(seed):
+    y, tiles = np.ones(64, f32), np.ones((10, 8), f32)
+    trace = KERNELS("add_up", 3, 64, TensorMap(tiles, (8, 8)), y, seed=seed)
+    total = 1 + 3 * np.arange(64) + 3
+    np.testing.assert_array_equal(y, total)
+    expected = np.ones((10, 8), f32)
+    expected[:6, 4:] = total.reshape(8, 8)[2:, :4]
+    np.testing.assert_array_equal(tiles, expected)
     assert trace.diagnostics == ()

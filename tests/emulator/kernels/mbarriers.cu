@@ -139,3 +139,19 @@ extern "C" __global__ void nobody_comes() {
     __syncthreads();
     wait(&bar, 0);
 }
+
+// Adds what each block holds to y: plain bytes, and tiles of a tensor map.
+extern "C" __global__ void add_up(const __grid_constant__ CUtensorMap tiles, float* y) {
+    __shared__ __align__(128) float data[64];
+    data[threadIdx.x] = threadIdx.x + blockIdx.x;
+    fence_async();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], 256;"
+                     :: "l"(y), "r"(at(data)) : "memory");
+        asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [%0, {%1, %2}], [%3];"
+                     :: "l"(&tiles), "r"(4), "r"(-2), "r"(at(data)) : "memory");
+        commit_stores();
+        wait_stores<0>();
+    }
+}
