@@ -22,6 +22,7 @@ from kernellab.emulator.lanes import WARP, Lanes
 from kernellab.emulator.mbarriers import MBarriers
 from kernellab.emulator.memory import Fault, OwnedMemory
 from kernellab.emulator.proxies import Proxies
+from kernellab.emulator.specials import special_values
 from kernellab.emulator.warpgroups import Warpgroups
 from kernellab.errors import ExecutionError
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 Int64 = npt.NDArray[np.int64]
 _EVERY_LANE = np.ones((1, WARP), np.bool_)
-GRID_BARRIER = "the barrier of the grid"
 MAX_DEPTH = 1024
 """Calls inside calls."""
 MAX_SECONDS = 10.0
@@ -88,7 +88,7 @@ class Batch:
             self.local.reset()
         for name, storage in self.specials.items():
             if "ctaid" in name or name.startswith(("%smid", "%clusterid")):
-                storage[...] = self._special_values(name)
+                storage[...] = special_values(self, name)
         if self.races is not None:
             self.races.reset()
         self.in_flight.reset()
@@ -130,62 +130,12 @@ class Batch:
         """Return the storage of a special register."""
         found = self.specials.get(name)
         if found is None:
-            values = np.asarray(self._special_values(name))
+            values = np.asarray(special_values(self, name))
             wide = name in ("%clock64", "%globaltimer", "%gridid", "%current_graph_exec")
             found = np.zeros((self.height, WARP), np.uint64 if wide else np.uint32)
             found[...] = values
             self.specials[name] = found
         return found
-
-    def _special_values(self, name: str) -> Any:
-        launch = self.launch
-        base, _, axis = name.partition(".")
-        k = "xyz".find(axis) if axis else 0
-        if base == "%tid":
-            x, y, _ = launch.block
-            return (self.linear, self.linear // x, self.linear // (x * y))[k] % launch.block[k]
-        if base in ("%ctaid", "%clusterid"):
-            x, y, _ = launch.grid
-            ids = self.block_ids
-            where = ((ids, ids // x, ids // (x * y))[k] % launch.grid[k])[self.block_of_row][:, None]
-            return where // launch.cluster[k] if base == "%clusterid" else where
-        lane = np.arange(WARP, dtype=np.uint32)
-        one = np.uint32(1)
-        rank = (self.block_of_row % launch.cluster_size)[:, None]
-        wide, high, _ = launch.cluster
-        values: dict[str, Any] = {
-            "%ntid": launch.block[k],
-            "%nctaid": launch.grid[k],
-            "%laneid": lane,
-            "%warpid": self.warp_of_row[:, None],
-            "%nwarpid": self.warps_per_block,
-            "%smid": (self.block_ids % 132)[self.block_of_row][:, None],
-            "%nsmid": 132,
-            "%lanemask_eq": one << lane,
-            "%lanemask_lt": (one << lane) - one,
-            "%lanemask_le": (one << lane) | ((one << lane) - one),
-            "%lanemask_gt": ~((one << lane) | ((one << lane) - one)),
-            "%lanemask_ge": ~((one << lane) - one),
-            "%dynamic_smem_size": launch.dynamic_shared,
-            "%total_smem_size": launch.shared_bytes,
-            "%nclusterid": launch.grid[k] // launch.cluster[k],
-            "%cluster_nctaid": launch.cluster[k],
-            "%cluster_nctarank": launch.cluster_size,
-            "%cluster_ctarank": rank,
-            "%cluster_ctaid": (rank, rank // wide, rank // (wide * high))[k] % launch.cluster[k],
-            "%is_explicit_cluster": int(launch.cluster_size > 1),
-        }
-        if base in ("%envreg1", "%envreg2"):  # where cooperative groups find the barrier of the grid
-            address = self._grid_barrier()
-            return address >> 32 if base == "%envreg1" else address & 0xFFFFFFFF
-        return values.get(base, 0)
-
-    def _grid_barrier(self) -> int:
-        memory = self.launch.memory
-        known = next((each for each in memory.allocations if each.name == GRID_BARRIER), None)
-        if known is None:
-            known = memory.allocate(GRID_BARRIER, np.zeros(64, np.uint8), is_array=False)
-        return known.base
 
     # -- memory
     def load(
