@@ -134,8 +134,8 @@ def trace(
         ``entry, grid, block, args`` for CUDA C and PTX; ``grid, block, args`` for a Numba function. An entry
         may be a name expression such as ``"tile<float, 32>"``. Grid and block are in CUDA's order (x, y, z):
         x is the last axis of an array. `args` is a tuple: a NumPy array for a pointer (results are written
-        into it), a NumPy scalar for a scalar, None for a null pointer; a plain Python number takes the
-        parameter's own type.
+        into it), a NumPy scalar for a scalar, None for a null pointer, a `TensorMap` for a tensor map; a plain
+        Python number takes the parameter's own type.
     shared_mem : int
         Dynamic shared memory, bytes.
     options : sequence of str
@@ -148,9 +148,10 @@ def trace(
     sanitize : bool
         Also look for races in shared memory.
     arch : str
-        What to compile for, ``sm_75`` to ``sm_120``.
+        What to compile for, ``sm_75`` to ``sm_120``; ``sm_90a`` for ``wgmma`` and ``setmaxnreg``.
     seed : int, optional
-        Serve the lanes of each atomic in a random order, which shows what depends on it.
+        Serve the lanes of each atomic in a random order, which shows what depends on it; let asynchronous
+        copies arrive at once or as late as they may.
     budget : int, optional
         Instructions that one wave of blocks may execute; by default it may take 10 seconds of processor time.
     errors : {"raise", "record"}
