@@ -21,6 +21,7 @@ from kernellab.emulator.access import addresses_of, aligned, bind_address
 from kernellab.emulator.code import Binder, Step, Views
 from kernellab.emulator.in_flight import Flight
 from kernellab.emulator.lanes import WARP, Lanes
+from kernellab.emulator.mbarrier_steps import bind_copy_arrival
 from kernellab.emulator.memory import Fault
 from kernellab.emulator.ptx import Immediate, Instruction, Operand, Register
 from kernellab.errors import UnsupportedPTXError
@@ -99,6 +100,8 @@ def bind_async_copy(binder: Binder, instruction: Instruction) -> Step:
             return lambda _, lanes, batch: batch.async_copies.commit(lanes)
         case "wait_all":
             return lambda _, lanes, batch: batch.async_copies.wait(lanes, None)
+        case "mbarrier":
+            return bind_copy_arrival(binder, instruction)
         case "wait_group":
             newest = instruction.operands[0]
             assert isinstance(newest, Immediate)

@@ -92,6 +92,27 @@ def _arrive(
     return step_arrive
 
 
+def bind_copy_arrival(binder: Binder, instruction: Instruction) -> Step:
+    """Make the step of ``cp.async.mbarrier.arrive``: a lane arrives once its copies so far have.
+
+    They do so at once. Without ``.noinc`` the arrival is one that the phase expects on top of its own.
+    """
+    number = binder.code.first + instruction.index
+    space = "shared" if ".shared" in instruction.opcode else "generic"
+    address = Address(binder, instruction.operands[0], space, number)
+    counts = ".noinc" in instruction.opcode
+
+    def step_copy_arrival(views: Views, lanes: Lanes, batch: Batch) -> None:
+        places = address.places(views, lanes, batch, SIZE, SIZE, "an mbarrier")
+        batch.async_copies.wait(lanes, None)
+        for where, positions, lane in by_place(lanes, places):
+            batch.mbarriers.at(number, where, lane)
+            if counts:
+                batch.mbarriers.arrive(number, where, positions.size, lane)
+
+    return step_copy_arrival
+
+
 def _change(binder: Binder, address: Address, value: Operand, name: str) -> Step:
     """``init``, ``inval``, ``expect_tx`` and ``complete_tx``."""
     amount = binder.source(value, UNSIGNED[4])

@@ -204,3 +204,11 @@ def test_bulk_copies_that_add(seed):
     expected[:6, 4:] = total.reshape(8, 8)[2:, :4]
     np.testing.assert_array_equal(tiles, expected)
     assert trace.diagnostics == ()
+
+
+@pytest.mark.parametrize("adds", [0, 1])
+def test_copies_that_arrive(adds):
+    x, y = np.arange(256, dtype=f32), np.zeros(256, f32)
+    trace = KERNELS("gathered", 1, 64, x, y, adds)
+    np.testing.assert_array_equal(y.reshape(64, 4), x.reshape(64, 4)[::-1])
+    assert trace.diagnostics == ()

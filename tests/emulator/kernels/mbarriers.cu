@@ -155,3 +155,21 @@ extern "C" __global__ void add_up(const __grid_constant__ CUtensorMap tiles, flo
         wait_stores<0>();
     }
 }
+
+// Each thread copies four floats; their arrival is an arrival of the thread.
+extern "C" __global__ void gathered(const float* x, float* y, int adds) {
+    __shared__ __align__(16) float data[256];
+    __shared__ u64 bar;
+    if (threadIdx.x == 0) init(&bar, 64);
+    __syncthreads();
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+                 :: "r"(at(data + 4 * threadIdx.x)), "l"(x + 4 * (63 - threadIdx.x)) : "memory");
+    if (adds) {
+        asm volatile("cp.async.mbarrier.arrive.shared::cta.b64 [%0];" :: "r"(at(&bar)) : "memory");
+        arrive(&bar);
+    } else {
+        asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" :: "r"(at(&bar)) : "memory");
+    }
+    wait(&bar, 0);
+    for (int i = threadIdx.x; i < 256; i += 64) y[i] = data[i];
+}
