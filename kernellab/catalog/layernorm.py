@@ -197,6 +197,18 @@ def registers(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -
 
 IN = ("x", "weight", "bias")
 
+REGISTERS = Kernel(
+    PROBLEM,
+    "registers",
+    (*IN, "y", "rows", "columns", "eps"),
+    rows.GROUPS,
+    registers,
+    rows.SHAPE,
+    constraint=rows.group_shape,
+    elements=ELEMENTS,
+    tuning=rows.TUNING,
+)
+
 LADDER = (
     Kernel(
         PROBLEM,
@@ -226,15 +238,6 @@ LADDER = (
         derived=rows.PARTED,
         tuning=rows.SPLIT_TUNING,
     ),
-    Kernel(
-        PROBLEM,
-        "registers",
-        (*IN, "y", "rows", "columns", "eps"),
-        rows.GROUPS,
-        registers,
-        rows.SHAPE,
-        constraint=rows.group_shape,
-        elements=ELEMENTS,
-        tuning=rows.TUNING,
-    ),
+    REGISTERS,
+    rows.pipelined(REGISTERS),
 )

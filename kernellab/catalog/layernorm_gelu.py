@@ -68,6 +68,18 @@ def unfused(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -> 
 IN = ("x", "weight", "bias")
 ARGUMENTS = (*IN, "y", "rows", "columns", "eps", "form")
 
+REGISTERS = Kernel(
+    PROBLEM,
+    "registers",
+    ARGUMENTS,
+    rows.GROUPS,
+    registers,
+    rows.SHAPE,
+    constraint=rows.group_shape,
+    elements=ELEMENTS,
+    tuning=rows.TUNING,
+)
+
 LADDER = (
     Kernel(
         PROBLEM,
@@ -85,15 +97,6 @@ LADDER = (
         temporaries=rows.BETWEEN,
         tuning=rows.TUNING,
     ),
-    Kernel(
-        PROBLEM,
-        "registers",
-        ARGUMENTS,
-        rows.GROUPS,
-        registers,
-        rows.SHAPE,
-        constraint=rows.group_shape,
-        elements=ELEMENTS,
-        tuning=rows.TUNING,
-    ),
+    REGISTERS,
+    rows.pipelined(REGISTERS),
 )

@@ -101,6 +101,18 @@ def unfused(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -> 
 
 ARGUMENTS = ("x", "residual", "weight", "bias", "y", "rows", "columns", "eps")
 
+REGISTERS = Kernel(
+    PROBLEM,
+    "registers",
+    ARGUMENTS,
+    rows.GROUPS,
+    registers,
+    rows.SHAPE,
+    constraint=rows.group_shape,
+    elements=ELEMENTS,
+    tuning=rows.TUNING,
+)
+
 LADDER = (
     Kernel(
         PROBLEM,
@@ -118,15 +130,6 @@ LADDER = (
         temporaries=rows.BETWEEN,
         tuning=rows.TUNING,
     ),
-    Kernel(
-        PROBLEM,
-        "registers",
-        ARGUMENTS,
-        rows.GROUPS,
-        registers,
-        rows.SHAPE,
-        constraint=rows.group_shape,
-        elements=ELEMENTS,
-        tuning=rows.TUNING,
-    ),
+    REGISTERS,
+    rows.pipelined(REGISTERS, inputs=2),
 )

@@ -186,6 +186,18 @@ def registers(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -
     return rmsnorm_registers
 
 
+REGISTERS = Kernel(
+    PROBLEM,
+    "registers",
+    ("x", "weight", "y", "rows", "columns", "eps"),
+    rows.GROUPS,
+    registers,
+    rows.SHAPE,
+    constraint=rows.group_shape,
+    elements=ELEMENTS,
+    tuning=rows.TUNING,
+)
+
 LADDER = (
     Kernel(
         PROBLEM,
@@ -212,15 +224,6 @@ LADDER = (
         derived=rows.PARTED,
         tuning=rows.SPLIT_TUNING,
     ),
-    Kernel(
-        PROBLEM,
-        "registers",
-        ("x", "weight", "y", "rows", "columns", "eps"),
-        rows.GROUPS,
-        registers,
-        rows.SHAPE,
-        constraint=rows.group_shape,
-        elements=ELEMENTS,
-        tuning=rows.TUNING,
-    ),
+    REGISTERS,
+    rows.pipelined(REGISTERS),
 )

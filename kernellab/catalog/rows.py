@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from kernellab.arrays import spec_of
 from kernellab.catalog import elements
-from kernellab.kernel import Geometry, Tuning, covering
+from kernellab.errors import SpecError
+from kernellab.kernel import Geometry, Kernel, Tuning, covering
 from kernellab.problem import ELEMENTS, Array, Arrays, Case, Operand, Sizes
 
 FIRST = (8, 1024)
@@ -125,6 +127,61 @@ def shape_for(sizes: Sizes, element: str) -> dict[str, int]:
     return {"THREADS": threads, "GROUP": threads, "VECTORS": each, "ROWS": 1}
 
 
+def stays(at: Sizes) -> tuple[int, ...]:
+    """Return the blocks that stay and take row after row, as many as leave none with a row less than it could."""
+    held = at["THREADS"] * at["VECTORS"] * elements.lanes(ELEMENTS[at["ELEMENT"]])
+    if at["columns"] > held:
+        rule = f"THREADS times VECTORS vectors hold {held}"
+        raise SpecError(f"pipelined: rows have {at['columns']} columns, {rule}; raise VECTORS")
+    resident = at["BLOCKS"] * at["multiprocessors"]
+    return (covering(at["rows"], covering(at["rows"], resident)) if at["rows"] and at["columns"] else 0,)
+
+
+def staying(inputs: int = 1) -> Geometry:
+    """Return the geometry of blocks that keep a row of so many arrays on its way in shared memory."""
+    return Geometry(
+        block=("THREADS",),
+        grid=stays,
+        static_shared=lambda at: 768,
+        dynamic_shared=lambda at: inputs * 16 * at["THREADS"] * at["VECTORS"],
+    )
+
+
+def pipelined_shape_for(sizes: Sizes, element: str) -> dict[str, int]:
+    """Return the launch shape of rows on their way: 32 values a thread, 1024 threads on a multiprocessor."""
+    per = elements.lanes(element)
+    each = ITEMS_HELD // per
+    threads = min(1024, 32 * max(1, covering(covering(sizes["columns"], per * each), 32)))
+    return {"THREADS": threads, "VECTORS": each, "BLOCKS": max(1, 1024 // threads)}
+
+
+def not_in_vectors(sizes: Sizes) -> str:
+    """Return why rows cannot be on their way as vectors of 16 bytes, or nothing."""
+    columns = sizes["columns"]
+    if columns % 8:
+        return f"rows have {columns} columns, they must be a multiple of 8; pad them, or take registers"
+    if columns > LONGEST:
+        return f"rows have {columns} columns, a block holds {LONGEST}; take split or registers"
+    return ""
+
+
+def pipelined(registers: Kernel, inputs: int = 1) -> Kernel:
+    """Return the rung whose blocks stay, from that which keeps rows in registers, its fallback."""
+    return replace(
+        registers,
+        name="pipelined",
+        geometry=staying(inputs),
+        twin="Numba has no asynchronous copies from global to shared memory",
+        constants={**PIPELINED, "ELEMENT": registers.constants["ELEMENT"]},
+        constraint=None,
+        tuning=Tuning(PIPELINED, pipelined_shape_for),
+        requires=("sm_80",),
+        alignment=16,
+        refusal=not_in_vectors,
+        fallback=registers,
+    )
+
+
 def split_shape_for(sizes: Sizes, element: str) -> dict[str, int]:
     """Return the launch shape of rows that several blocks share."""
     return {"THREADS": 256, "VECTORS": ITEMS_HELD // elements.lanes(element)}
@@ -134,6 +191,7 @@ ITEMS_HELD = 32
 """Values of a row that a thread keeps in registers: 64 registers a thread in all, 1024 threads on an SM."""
 BLOCKED = {"THREADS": 256}
 SPLIT = {"THREADS": 128, "VECTORS": 2}
+PIPELINED = {"THREADS": 256, "VECTORS": 4, "BLOCKS": 2}
 SHAPE = {"THREADS": 128, "GROUP": 128, "VECTORS": 2, "ROWS": 1}
 """The launch shape that stands in the ``.cu`` files; `bind` takes that of the row's length."""
 TUNING = Tuning(SHAPE, shape_for)

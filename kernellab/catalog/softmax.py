@@ -296,6 +296,18 @@ def split(THREADS: int, VECTORS: int, element: str) -> Any:
     return softmax_split_partial, softmax_split_write
 
 
+REGISTERS = Kernel(
+    PROBLEM,
+    "registers",
+    ("x", "y", "rows", "columns"),
+    rows.GROUPS,
+    registers,
+    rows.SHAPE,
+    constraint=rows.group_shape,
+    elements=ELEMENTS,
+    tuning=rows.TUNING,
+)
+
 LADDER = (
     Kernel(
         PROBLEM, "three_pass", ("x", "y", "columns"), rows.BLOCK, three_pass, rows.BLOCKED, elements=ELEMENTS
@@ -317,15 +329,6 @@ LADDER = (
         derived=rows.PARTED,
         tuning=rows.SPLIT_TUNING,
     ),
-    Kernel(
-        PROBLEM,
-        "registers",
-        ("x", "y", "rows", "columns"),
-        rows.GROUPS,
-        registers,
-        rows.SHAPE,
-        constraint=rows.group_shape,
-        elements=ELEMENTS,
-        tuning=rows.TUNING,
-    ),
+    REGISTERS,
+    rows.pipelined(REGISTERS),
 )

@@ -107,6 +107,18 @@ def unfused(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -> 
 
 ARGUMENTS = ("x", "y", "rows", "columns", "p", "seed")
 
+REGISTERS = Kernel(
+    PROBLEM,
+    "registers",
+    ARGUMENTS,
+    rows.GROUPS,
+    registers,
+    rows.SHAPE,
+    constraint=rows.group_shape,
+    elements=ELEMENTS,
+    tuning=rows.TUNING,
+)
+
 LADDER = (
     Kernel(
         PROBLEM,
@@ -124,15 +136,6 @@ LADDER = (
         temporaries=rows.BETWEEN,
         tuning=rows.TUNING,
     ),
-    Kernel(
-        PROBLEM,
-        "registers",
-        ARGUMENTS,
-        rows.GROUPS,
-        registers,
-        rows.SHAPE,
-        constraint=rows.group_shape,
-        elements=ELEMENTS,
-        tuning=rows.TUNING,
-    ),
+    REGISTERS,
+    rows.pipelined(REGISTERS),
 )

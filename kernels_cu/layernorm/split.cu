@@ -7,7 +7,7 @@
 // load bias 16 sectors/request
 // store y 16 sectors/request
 // shared store scratch 1 wavefronts/request
-// shared load scratch 1 wavefronts/request
+// shared load scratch 1.2 wavefronts/request
 // teaches   Blocks meet between launches, at the price of a second read. Parts differ in size and mean: their
 //           squared deviations are brought to the common mean when they are merged. The second launch begins
 //           where the first ended, which may still be in L2.

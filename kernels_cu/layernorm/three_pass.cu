@@ -7,7 +7,7 @@
 // load bias 4 sectors/request
 // store y 4 sectors/request
 // shared store scratch 1 wavefronts/request
-// shared load scratch 1 wavefronts/request
+// shared load scratch 1.5 wavefronts/request
 // teaches   The variance as the mean of squared deviations is safe where the mean of squares minus the
 //           squared mean is not: at a mean of 1e6 and a spread of 1, float32 keeps nothing of the difference.
 //           The price is a pass of its own.

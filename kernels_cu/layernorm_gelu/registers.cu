@@ -14,8 +14,7 @@
 // source    Hendrycks and Gimpel, "Gaussian Error Linear Units" (2016)
 
 #include "element.cuh"
-#include "gelu.cuh"
-#include "norm.cuh"
+#include "layernorm_gelu.cuh"
 #include "rows.cuh"
 
 #ifndef THREADS
@@ -31,20 +30,9 @@
 #define ROWS 1
 #endif
 
-struct LayernormGelu : Layernorm<element_t, false> {
-    using Base = Layernorm<element_t, false>;
-    int form;
-    template <class S>
-    __device__ __forceinline__ void finish(State own, State all, S share, long long first, long long start,
-                                           float* value) const {
-        Base::finish(own, all, share, first, start, value);
-        gelu_all<S::ITEMS>(value, form);
-    }
-};
-
 extern "C" __global__ __launch_bounds__(THREADS, 1024 / THREADS) void layernorm_gelu_registers(
     const element_t* __restrict__ x, const element_t* __restrict__ weight, const element_t* __restrict__ bias,
     element_t* __restrict__ y, long long rows, long long columns, float eps, int form) {
-    const LayernormGelu work = {{x, nullptr, weight, bias, columns, eps}, form};
+    const LayernormGelu<element_t> work = {{x, nullptr, weight, bias, columns, eps}, form};
     through_registers<element_t, THREADS, GROUP, VECTORS, ROWS>(work, y, rows, columns);
 }

@@ -5,7 +5,7 @@
 // load x 4 sectors/request
 // store y 4 sectors/request
 // shared store scratch 1 wavefronts/request
-// shared load scratch 1 wavefronts/request
+// shared load scratch 2 wavefronts/request
 // teaches   A sum relative to one maximum becomes one relative to another by a single multiplication, so a
 //           thread carries both along, and threads merge them. The running maximum starts at -inf: starting at
 //           0 gives NaN for a row of -10000.

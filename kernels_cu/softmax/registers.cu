@@ -5,7 +5,7 @@
 // load x 16 sectors/request
 // store y 16 sectors/request
 // shared store scratch 1 wavefronts/request
-// shared load scratch 1 wavefronts/request
+// shared load scratch 2 wavefronts/request
 // teaches   Two parts of traffic, the least there can be. All loads of a thread are issued before the first is
 //           needed; a warp raises its values relative to its own maximum, so that warps meet once and not
 //           twice. GROUP and VECTORS come from the length of the row: short rows share a warp and need no

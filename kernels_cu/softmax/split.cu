@@ -5,7 +5,7 @@
 // load x 16 sectors/request
 // store y 16 sectors/request
 // shared store scratch 1 wavefronts/request
-// shared load scratch 1 wavefronts/request
+// shared load scratch 2 wavefronts/request
 // teaches   A row beyond one block's registers needs a meeting of blocks, and between launches there is one. It
 //           costs a second read; what the first launch read last may still be in L2, so the second begins
 //           there. One long row keeps the whole device busy. Partial results merge by the online rule.

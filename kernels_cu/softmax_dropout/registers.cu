@@ -5,16 +5,14 @@
 // load x 16 sectors/request
 // store y 16 sectors/request
 // shared store scratch 1 wavefronts/request
-// shared load scratch 1 wavefronts/request
+// shared load scratch 2 wavefronts/request
 // teaches   Random bits are a function of the element's place and the seed, so no mask is stored: whoever
 //           needs it again computes it again. Ten rounds of Philox serve eight elements at 16 bits each,
 //           which keeps arithmetic behind memory.
 // source    Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011)
 
 #include "element.cuh"
-#include "philox.cuh"
-#include "rows.cuh"
-#include "softmax.cuh"
+#include "softmax_dropout.cuh"
 
 #ifndef THREADS
 #define THREADS 128
@@ -29,23 +27,9 @@
 #define ROWS 1
 #endif
 
-struct SoftmaxDropout : Softmax<element_t> {
-    Dropout dropout;
-    template <class S>
-    __device__ __forceinline__ void finish(Pair own, Pair all, S share, long long first, long long start,
-                                           float* value) const {
-        const float factor = scale(own, all) * dropout.scale;
-#pragma unroll
-        for (int i = 0; i < S::ITEMS; ++i) {
-            value[i] *= factor;
-        }
-        drop(dropout, first + start, share, value);
-    }
-};
-
 extern "C" __global__ __launch_bounds__(THREADS, 1024 / THREADS) void softmax_dropout_registers(
     const element_t* __restrict__ x, element_t* __restrict__ y, long long rows, long long columns, float p,
     unsigned long long seed) {
-    const SoftmaxDropout work = {{x}, Dropout(p, seed)};
+    const SoftmaxDropout<element_t> work = {{x}, Dropout(p, seed)};
     through_registers<element_t, THREADS, GROUP, VECTORS, ROWS>(work, y, rows, columns);
 }

@@ -6,7 +6,7 @@
 // load x 16 sectors/request
 // store y 16 sectors/request
 // shared store scratch 1 wavefronts/request
-// shared load scratch 1 wavefronts/request
+// shared load scratch 2 wavefronts/request
 // teaches   Twice the traffic of softmax_dropout/registers for the same bits: the seed and the place decide,
 //           whichever kernel asks.
 // source    softmax/registers and a streaming kernel, one after the other
