@@ -22,6 +22,7 @@ from kernellab.emulator.lanes import WARP, Lanes
 from kernellab.emulator.mbarriers import MBarriers
 from kernellab.emulator.memory import Fault, OwnedMemory
 from kernellab.emulator.proxies import Proxies
+from kernellab.emulator.releases import Releases
 from kernellab.emulator.specials import special_values
 from kernellab.emulator.warpgroups import Warpgroups
 from kernellab.errors import ExecutionError
@@ -75,6 +76,7 @@ class Batch:
         self.bulk = BulkGroups(self)
         self.warpgroups = Warpgroups(self)
         self.proxies = Proxies(self)
+        self.releases = Releases(self)
         self.steps = 0
         self.started = 0.0
         self.current_number = 0
@@ -96,6 +98,7 @@ class Batch:
         self.mbarriers.reset()
         self.warpgroups.reset()
         self.proxies.reset()
+        self.releases.reset()
         self.steps = 0
 
     # -- registers

@@ -129,8 +129,10 @@ class ClusterBarrier:
         if is_done.any():
             self.phase[is_done] += 1
             batch = self.scheduler.batch
+            blocks = np.repeat(is_done, batch.launch.cluster_size)
+            batch.releases.forget(blocks)
             if batch.races is not None:
-                batch.races.block_barrier(np.repeat(is_done, batch.launch.cluster_size))
+                batch.races.block_barrier(blocks)
             self._release()
 
     def _release(self) -> None:

@@ -55,12 +55,16 @@ def _wait(binder: Binder, address: Address, target: Operand, value: Operand, is_
         places = address.places(views, lanes, batch, SIZE, SIZE, "an mbarrier")
         phases = flat_source(views, phase, lanes)
         found = np.zeros(lanes.count, np.bool_)
+        rows, _ = lane_positions(lanes)
         for where, positions, lane in by_place(lanes, places):
             for each in np.unique(phases[positions]).tolist():
                 is_over = batch.mbarriers.is_complete(address.number, where, each, is_parity, lane)
-                found[positions[phases[positions] == each]] = is_over
+                chosen = positions[phases[positions] == each]
+                found[chosen] = is_over
+                if is_over:
+                    batch.releases.wait(batch.mbarriers.found[where], set(rows[chosen].tolist()))
         if batch.races is not None and found.any():
-            batch.races.waited(np.unique(lane_positions(lanes)[0][found]))
+            batch.races.waited(np.unique(rows[found]))
         if predicate is not None:
             lanes.put_flat(views[predicate], found)
 
@@ -79,7 +83,10 @@ def _arrive(
         amounts = flat_source(views, amount, lanes).astype(np.int64)
         states = np.zeros(lanes.count, np.uint64)
         barriers = batch.mbarriers
+        rows, _ = lane_positions(lanes)
         for where, positions, lane in by_place(lanes, places):
+            barrier = barriers.at(address.number, where, lane)
+            batch.releases.arrive(barrier, set(rows[positions].tolist()))
             for position in positions.tolist():
                 value = int(amounts[position])
                 count, nbytes = (1, value) if expects else (value, 0)

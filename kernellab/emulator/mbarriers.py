@@ -46,6 +46,8 @@ class MBarrier:
         Copies that have arrived and that nobody has waited for: phase, flight.
     is_awaited : bool
         The last who looked found its phase incomplete.
+    carried, handed : dict
+        What those who arrived in this phase, and in the one before, know of products: see `releases`.
     """
 
     byte: int
@@ -57,6 +59,8 @@ class MBarrier:
     coming: list[tuple[Flight, int]] = field(default_factory=list)
     arrived: list[tuple[int, Flight]] = field(default_factory=list)
     is_awaited: bool = False
+    carried: dict[int, int] = field(default_factory=dict)
+    handed: dict[int, int] = field(default_factory=dict)
 
     def state(self) -> int:
         """Return what an arrival gives its thread."""
@@ -74,6 +78,7 @@ class MBarrier:
         if self.pending == 0 and self.nbytes == 0:
             self.phase += 1
             self.pending = self.expected
+            self.handed, self.carried = self.carried, {}
 
 
 class MBarriers:

@@ -11,7 +11,8 @@ from kernellab.emulator.flow import Block
 from kernellab.emulator.frame import Frame
 from kernellab.emulator.joins import Join, Waiter
 from kernellab.emulator.lanes import Lanes
-from kernellab.emulator.warpgroups import GROUP, check_aligned
+from kernellab.emulator.releases import GROUP
+from kernellab.emulator.warpgroups import check_aligned
 
 if TYPE_CHECKING:
     from kernellab.emulator.schedule import Next, Scheduler

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from kernellab.emulator.batch import Batch
 
 Array = npt.NDArray[Any]
-GROUP = 4
-"""Warps of a warpgroup."""
 _NEVER = -1
 
 
@@ -42,7 +40,7 @@ class Warpgroups:
         self.finished = np.zeros(height, np.int64)
         self.groups: dict[str, npt.NDArray[np.int64]] = {}
         self.issuers: dict[str, int] = {}
-        self.flights: list[tuple[int, int, Flight]] = []
+        self.flights: list[tuple[int, int, Flight, int]] = []
 
     def start(self, number: int, accumulators: list[str], lanes: Lanes) -> None:
         """Note that these registers of some warps are in flight."""
@@ -52,7 +50,8 @@ class Warpgroups:
 
     def hold(self, row: int, flight: Flight) -> None:
         """Keep the read of an operand until the warp has waited for its group."""
-        self.flights.append((row, int(self.committed[row]), flight))
+        serial = self.batch.releases.read(flight.number, row, flight.starts)
+        self.flights.append((row, int(self.committed[row]), flight, serial))
 
     def commit(self, lanes: Lanes) -> None:
         """``commit_group``."""
@@ -63,11 +62,12 @@ class Warpgroups:
         done = self.committed[lanes.rows] - allowed
         self.finished[lanes.rows] = np.maximum(self.finished[lanes.rows], done)
         still = []
-        for row, group, flight in self.flights:
+        for row, group, flight, serial in self.flights:
             if group < self.finished[row]:
                 self.batch.in_flight.finish(flight)
+                self.batch.releases.end(row, serial)
             else:
-                still.append((row, group, flight))
+                still.append((row, group, flight, serial))
         self.flights = still
 
     def check(self, number: int, names: list[str], lanes: Lanes) -> None:

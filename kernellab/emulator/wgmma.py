@@ -16,9 +16,10 @@ from kernellab.emulator.matrix_descriptors import K_BYTES, PIECE, decode, matrix
 from kernellab.emulator.memory import UNSIGNED
 from kernellab.emulator.places import one_lane
 from kernellab.emulator.ptx import TYPE_BYTES, Immediate, Instruction, Operand, Register, Vector
+from kernellab.emulator.releases import GROUP
 from kernellab.emulator.tensor_arithmetic import decode as values_of
 from kernellab.emulator.tensor_arithmetic import encode
-from kernellab.emulator.warpgroups import GROUP, check_aligned
+from kernellab.emulator.warpgroups import check_aligned
 from kernellab.errors import UnsupportedPTXError
 
 if TYPE_CHECKING:

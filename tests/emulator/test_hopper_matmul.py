@@ -18,9 +18,11 @@ MULTIPLY = product(64, "f32.f16.f16", 32, k=16, tail=", 1, 1, 0, 0")
 SHARED = 3 * (128 + 64) * 64 * 2 + 128 * 64 * 4 + 2 * 3 * 8
 
 
-def matmul(rng, m, n, k, grid, *, without="", swizzle=1, seed=None, replace=("", "")):
-    text = re.sub(rf"^.*@{without}@.*$", "", SOURCE, flags=re.MULTILINE) if without else SOURCE
-    assert not without or text != SOURCE
+def matmul(rng, m, n, k, grid, *, without="", swizzle=1, seed=None, replace=("", ""), text=SOURCE):
+    if without:
+        text = re.sub(rf"^.*@{without}@.*$", "", text, flags=re.MULTILINE)
+        assert text != SOURCE
+    assert replace[0] in text
     text = text.replace(*replace).replace("SWIZZLE", str(swizzle))
     a = rng.integers(-8, 8, (m, k)).astype(np.float16)
     b = rng.integers(-8, 8, (n, k)).astype(np.float16)
@@ -62,6 +64,18 @@ def test_the_tiles_are_what_is_loaded(rng):
 def test_what_is_not_waited_for_is_found(rng, without, message, seed):
     with pytest.raises(ExecutionError, match=f"matmul: .*{message}"):
         matmul(rng, 256, 128, 512, 1, without=without, seed=seed)
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+def test_a_stage_that_is_released_before_its_product_has_ended(rng, seed):
+    line = "if (j > 0 && t == 0) arrive(empty + (step - 1) % STAGES);  // one step late"
+    early = "if (j > 0 && t == 0) arrive(empty + step % STAGES);"
+    first = ("wait_products<0>();  // @product@\n        if (t == 0) arrive(empty + (step - 1) % STAGES);",
+             "wait_products<0>();")  # fmt: skip
+    text_of = SOURCE.replace(*first)
+    assert text_of != SOURCE
+    with pytest.raises(ExecutionError, match=r"released too early: this copy into byte \d+ of shared memory"):
+        matmul(rng, 256, 128, 512, 1, replace=(line, early.replace("j > 0 && ", "")), text=text_of, seed=seed)
 
 
 def test_stores_that_are_not_fenced_from_the_copy_out(rng):

@@ -54,7 +54,7 @@ matmul(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMa
             for (int part = 0; part < BK / 16; ++part) multiply(d, da + 2 * part, db + 2 * part, j + part > 0);
             commit_products();
             wait_products<1>();  // the product before has read its stage
-            if (j > 0 && t == 0) arrive(empty + (step - 1) % STAGES);
+            if (j > 0 && t == 0) arrive(empty + (step - 1) % STAGES);  // one step late
         }
         wait_products<0>();  // @product@
         if (t == 0) arrive(empty + (step - 1) % STAGES);
