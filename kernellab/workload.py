@@ -136,6 +136,8 @@ class CallWorkload:
         Called without arguments.
     nbytes, flops : int
         0 where unknown.
+    written : int, optional
+        How many of the bytes are written.
     check : callable, optional
         ``check() -> Verdict``, of what the last call wrote.
     spoil : callable, optional
@@ -153,6 +155,7 @@ class CallWorkload:
     check: Callable[[], Verdict] | None = None
     spoil: Callable[[], object] | None = None
     before: Call | None = None
+    written: int | None = None
     runs: int = 0
     result: object = None
 

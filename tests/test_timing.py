@@ -198,10 +198,14 @@ def test_a_kernel_that_writes_only_the_first_time_is_caught(world, device):
 
 
 def test_faster_than_memory_is_an_error_and_no_result(world, device):
+    timing.check_ceiling("k", Timing("cold", (1.0,)), Timing("cold", (1.14,)), 5 * L2, L2)
+    timing.check_ceiling("k", Timing("cold", (1.0,)), Timing("cold", (1.07,)), 3 * L2 * 2, L2, 2 * L2)
+    with pytest.raises(kl.ExecutionError, match="more than 1.05 times"):
+        timing.check_ceiling("k", Timing("cold", (1.0,)), Timing("cold", (1.06,)), 6 * L2, L2, 3 * L2)
     timing.check_ceiling("k", Timing("cold", (1.0,)), Timing("cold", (1.04,)), 5 * L2, L2)
     timing.check_ceiling("k", Timing("cold", (0.5,)), Timing("cold", (1.0,)), 3 * L2, L2)
     timing.check_ceiling("k", Timing("hot", (0.5,)), Timing("hot", (1.0,)), 5 * L2, L2)
-    message = r"k: 314572800 bytes at 629 GB/s are more than 1\.05 times what a copy gives \(315 GB/s\)"
+    message = r"k: 314572800 bytes at 629 GB/s are more than 1\.14 times what a copy gives \(315 GB/s\)"
     with pytest.raises(kl.ExecutionError, match=message):
         timing.check_ceiling("k", Timing("cold", (0.5e-3,)), Timing("cold", (1e-3,)), 5 * L2, L2)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kernellab.catalog import elements, folds, reductions, scans
-from kernellab.kernel import Geometry, Kernel, Stage, covering
+from kernellab.kernel import Geometry, Kernel, Stage, Tuning, covering
 from kernellab.problem import ELEMENTS, Array, Arrays, Case, Cost, Operand, Parameter, Problem, Sizes
 
 
@@ -354,8 +354,16 @@ def few_vectors(constants: Sizes) -> str:
     if vectors > 8:
         return f"VECTORS is {vectors}, it must be 1 to 8; take 4"
     if group % 32 or not 32 <= group <= 2048:
-        return f"GROUP is {group}, it must be a multiple of 32 up to 2048; take 512"
+        return f"GROUP is {group}, it must be a multiple of 32 up to 2048; take 1024"
     return ""
+
+
+GROUPED = {"THREADS": 512, "VECTORS": 7, "GROUP": 1024}
+
+
+def grouped_for(sizes: Sizes, element: str) -> dict[str, int]:
+    """Return the constants of cumsum/grouped: as many values a thread as registers hold."""
+    return GROUPED if element == ELEMENTS[0] else {**GROUPED, "VECTORS": 4}
 
 
 def _three_launches(name: str, twin: Any, words: Any) -> Kernel:
@@ -422,7 +430,8 @@ LADDER = (
         ("x", "y", "state", "carries", "exclusive", "n"),
         ONE_PASS,
         grouped,
-        constants={"THREADS": 512, "VECTORS": 6, "GROUP": 512},
+        constants=GROUPED,
+        tuning=Tuning(GROUPED, grouped_for),
         elements=ELEMENTS,
         alignment=16,
         fallback=HILLIS_STEELE,

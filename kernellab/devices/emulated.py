@@ -251,7 +251,7 @@ def compile_kernels(kernels: Sequence[Kernel], language: Language, arch: str) ->
             made |= zip(chosen, compile_cuda_many(units, arch=each), strict=True)
         return tuple(made[i] for i, kernel in enumerate(kernels) for _ in range(1 + len(kernel.stages)))
     jobs = [
-        NumbaJob(part.twin_function, part.twin_types(), part.entry, _twin_key(part), _twin_options(part))
+        NumbaJob(part.twin_function, part.twin_types(), part.entry, _twin_key(part), twin_options(part))
         for kernel in kernels
         for part in kernel.parts
     ]
@@ -313,7 +313,7 @@ def _twin_key(kernel: Kernel) -> tuple[str, ...] | None:
     return kernel.twin_source(), kernel.entry, repr(sorted(kernel.constants.items()))
 
 
-def _twin_options(kernel: Kernel) -> Mapping[str, Any]:
+def twin_options(kernel: Kernel) -> Mapping[str, Any]:
     """Say to the compiler how many threads a large block has: it must leave registers for all of them."""
     threads = math.prod(kernel.geometry.block_at(kernel.constants))
     return {"launch_bounds": threads} if threads > UNBOUNDED_THREADS else {}

@@ -154,11 +154,12 @@ class Launcher:
     def dispatcher(self, kernel: Kernel) -> Any:
         """Return Numba's dispatcher of a kernel's twin; it keeps machine code for each device itself."""
         from kernellab.compile.numba_cuda import cuda_module
+        from kernellab.devices.emulated import twin_options
 
         key = (kernel.entry, kernel.twin, tuple(sorted(kernel.constants.items())))
         found = self._dispatchers.get(key)
         if found is None:
-            found = self._dispatchers[key] = cuda_module().jit(kernel.twin_function())
+            found = self._dispatchers[key] = cuda_module().jit(**twin_options(kernel))(kernel.twin_function())
         return found
 
     def _device(self) -> int:

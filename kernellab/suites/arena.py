@@ -203,7 +203,16 @@ class Arena:
 
         cost = plan.cost()
         before = zero if plan.zeroed else None
-        work = CallWorkload(name, run, cost.nbytes, cost.flops, check, lambda: poison(plan, buffers), before)
+        work = CallWorkload(
+            name,
+            run,
+            cost.nbytes,
+            cost.flops,
+            check,
+            lambda: poison(plan, buffers),
+            before,
+            written=cost.bytes_written,
+        )
         return Own(work, plan, language, tuple(calls))
 
 

@@ -99,7 +99,7 @@ def _time(bench: Bench, works: Sequence[CallWorkload], rule: Rule, is_gated: boo
 def too_fast(bench: Bench, work: CallWorkload, timing: Timing, copy: Timing, notes: list[str]) -> bool:
     """Say whether a speed is more than memory can give, and note it."""
     try:
-        check_ceiling(work.name, timing, copy, work.nbytes, bench.device.l2_bytes)
+        check_ceiling(work.name, timing, copy, work.nbytes, bench.device.l2_bytes, work.written)
     except LabError as error:
         notes.append(f"{work.name} was left out: {error}")
         return True

@@ -18,10 +18,10 @@
 #define THREADS 512
 #endif
 #ifndef VECTORS
-#define VECTORS 6
+#define VECTORS 7
 #endif
 #ifndef GROUP
-#define GROUP 512
+#define GROUP 1024
 #endif
 static_assert(GROUP >= 32 && GROUP <= 2048 && GROUP % 32 == 0, "cumsum/grouped: GROUP must be whole warps");
 static_assert(THREADS % 32 == 0 && THREADS <= 1024, "cumsum/grouped: THREADS must be whole warps");
