@@ -15,6 +15,7 @@ from kernellab.tensor_map import TensorMap
 
 SOURCE = (FOLDER / "hopper_matmul.cu").read_text()
 MULTIPLY = product(64, "f32.f16.f16", 32, k=16, tail=", 1, 1, 0, 0")
+CLUSTER = (FOLDER / "hopper_cluster.cu").read_text()
 SHARED = 3 * (128 + 64) * 64 * 2 + 128 * 64 * 4 + 2 * 3 * 8
 
 
@@ -102,3 +103,27 @@ def test_what_never_completes_is_reported(rng, replace):
 def test_a_wrong_swizzle_is_seen(rng):
     c, expected, _ = matmul(rng, 128, 64, 64, 1, swizzle=2)
     assert (c != expected).mean() > 0.5
+
+
+def matmul_in_clusters(rng, m, n, k, early=0, seed=None):
+    a = rng.integers(-8, 8, (m, k)).astype(np.float16)
+    b = rng.integers(-8, 8, (n, k)).astype(np.float16)
+    y = np.full((m, n), np.nan, np.float32)
+    maps = TensorMap(a, (64, 64), 128), TensorMap(b, (32, 64), 128)
+    shared = 2 * (64 + 64) * 64 * 2 + 2 * 2 * 8
+    launch = kernels(MULTIPLY + CLUSTER)
+    trace = launch("matmul", (m // 64, n // 64), 256, *maps, y, n, k, early, shared_mem=shared, seed=seed)
+    return y, a.astype(np.float32) @ b.astype(np.float32).T, trace
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2])
+def test_blocks_of_a_cluster_load_for_each_other(rng, seed):
+    y, expected, trace = matmul_in_clusters(rng, 256, 128, 320, seed=seed)
+    np.testing.assert_array_equal(y, expected)
+    assert trace.diagnostics == ()
+    assert trace.totals["tma_load_bytes"] == 4 * 2 * 5 * (64 + 32) * 64 * 2
+
+
+def test_an_early_release_to_another_block(rng):
+    with pytest.raises(ExecutionError, match=r"released too early: this copy into byte \d+ of shared memory"):
+        matmul_in_clusters(rng, 128, 64, 320, early=1)

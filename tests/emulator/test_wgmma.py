@@ -113,6 +113,12 @@ def test_every_layout_of_half_precision(rng, mode, turned):
     np.testing.assert_array_equal(y, lane_layout(a.astype(np.float32) @ b.astype(np.float32).T))
 
 
+def test_several_atoms_of_a_swizzle(rng):
+    a, b = matrices(rng, 64, 256, 16, np.float16)
+    y = run(a, b, "f32.f16.f16", n=256, mode=128, turned=(0, 1))
+    np.testing.assert_array_equal(y, lane_layout(a.astype(np.float32) @ b.astype(np.float32).T))
+
+
 @pytest.mark.parametrize("n", [8, 24, 256])
 def test_widths(rng, n):
     a, b = matrices(rng, 64, n, 16, ml_dtypes.bfloat16)

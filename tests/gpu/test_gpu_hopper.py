@@ -125,6 +125,19 @@ def test_a_persistent_matmul(rng, m, n, k, grid):
     np.testing.assert_array_equal(c, expected)
 
 
+def test_a_matmul_in_clusters(rng):
+    from test_hopper_matmul import matmul_in_clusters
+
+    y, expected, _ = matmul_in_clusters(rng, 256, 128, 320)
+    np.testing.assert_array_equal(y, expected)
+
+
+def test_wide_matrices_with_n_contiguous(rng):
+    from test_wgmma import test_several_atoms_of_a_swizzle
+
+    test_several_atoms_of_a_swizzle(rng)
+
+
 def test_a_wrong_swizzle(rng):
     from test_hopper_matmul import matmul
 
