@@ -80,10 +80,8 @@ def layernorm(
         One value a column, of the dtype of `x`; by default 1 and 0.
     eps : float
         Added to the variance, which is that of the whole row (divided by its length).
-    out : numpy.ndarray or cupy.ndarray, optional
-        Where to put the result; it may be `x`.
-    language, device
-        As for `apply`.
+    out, language, device
+        As for `softmax`.
 
     Returns
     -------
@@ -119,10 +117,8 @@ def rmsnorm(
         One value a column, of the dtype of `x`; by default 1.
     eps : float
         Added to the mean square.
-    out : numpy.ndarray or cupy.ndarray, optional
-        Where to put the result; it may be `x`.
-    language, device
-        As for `apply`.
+    out, language, device
+        As for `softmax`.
 
     Returns
     -------
@@ -158,10 +154,8 @@ def layernorm_gelu(
         As for `layernorm`.
     approximate : {"tanh", "none"}
         The form of GeLU: by tanh, or by erf. They differ by up to 4.7e-4.
-    out : numpy.ndarray or cupy.ndarray, optional
-        Where to put the result; it may be `x`.
-    language, device
-        As for `apply`.
+    out, language, device
+        As for `softmax`.
 
     Returns
     -------
@@ -198,10 +192,8 @@ def residual_layernorm(
         Of one shape and dtype; the sum is not rounded to 16 bits.
     weight, bias, eps
         As for `layernorm`.
-    out : numpy.ndarray or cupy.ndarray, optional
-        Where to put the result; it may be `x` or `residual`.
-    language, device
-        As for `apply`.
+    out, language, device
+        As for `softmax`; `out` may be `residual`, too.
 
     Returns
     -------
@@ -238,10 +230,8 @@ def bias_gelu(
         One value a column, of the dtype of `x`.
     approximate : {"tanh", "none"}
         The form of GeLU: by tanh, or by erf. They differ by up to 4.7e-4.
-    out : numpy.ndarray or cupy.ndarray, optional
-        Where to put the result; it may be `x`.
-    language, device
-        As for `apply`.
+    out, language, device
+        As for `softmax`.
 
     Returns
     -------
@@ -285,10 +275,8 @@ def softmax_dropout(
         From 0 to ``2**64 - 1``.
     axis : int
         Along which the softmax sums to 1.
-    out : numpy.ndarray or cupy.ndarray, optional
-        Where to put the result; it may be `x`.
-    language, device
-        As for `apply`.
+    out, language, device
+        As for `softmax`.
 
     Returns
     -------
@@ -305,9 +293,19 @@ def softmax_dropout(
     return _on_rows("softmax_dropout", (x,), (), axis, out, language, device, p=p, seed=seed)
 
 
-BEST = {"bias_gelu": ("vectorised", "vectorised")}
-"""The rung for rows that one block holds, and that for longer ones, by problem."""
-SPLIT = ("softmax", "layernorm", "rmsnorm")
+SHORT = ((8191, "registers"), (LONGEST, "pipelined"))
+SPLIT = (*SHORT, (math.inf, "split"))
+LONG = (*SHORT, (math.inf, "registers"))
+RUNGS = {
+    "softmax": SPLIT,
+    "layernorm": SPLIT,
+    "rmsnorm": SPLIT,
+    "layernorm_gelu": LONG,
+    "residual_layernorm": LONG,
+    "softmax_dropout": ((math.inf, "registers"),),
+    "bias_gelu": ((math.inf, "vectorised"),),
+}
+"""By problem: up to how many columns which rung is the best."""
 
 
 def rung_for(problem: str, columns: int) -> str:
@@ -318,8 +316,7 @@ def rung_for(problem: str, columns: int) -> str:
     >>> rung_for("softmax", 1024), rung_for("softmax", 131072)
     ('softmax/registers', 'softmax/split')
     """
-    usual, long = BEST.get(problem, ("registers", "split" if problem in SPLIT else "registers"))
-    return f"{problem}/{usual if columns <= LONGEST else long}"
+    return f"{problem}/{next(rung for most, rung in RUNGS[problem] if columns <= most)}"
 
 
 def _form(who: str, approximate: str) -> int:
@@ -337,7 +334,7 @@ def _on_rows(
     out: Any,
     language: Language,
     device: str | Device,
-    **parameters: int | float,
+    **parameters: Any,
 ) -> Any:
     """Apply a problem on rows along one axis of arrays of any shape."""
     place = find_device(device)

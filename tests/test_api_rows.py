@@ -97,7 +97,8 @@ def test_bad_input_is_one_sentence(call, error, words):
 
 
 def test_long_rows_take_the_rung_that_splits_them():
-    assert rung_for("layernorm", 32768) == "layernorm/registers"
+    assert rung_for("layernorm", 8191) == "layernorm/registers"
+    assert rung_for("layernorm", 32768) == "layernorm/pipelined"
     assert rung_for("layernorm", 32769) == "layernorm/split"
     assert rung_for("bias_gelu", 10**6) == "bias_gelu/vectorised"
     assert rung_for("layernorm_gelu", 10**6) == "layernorm_gelu/registers"

@@ -67,14 +67,21 @@ def rungs(problem: str, columns: int, element: str = ELEMENTS[0]) -> list[tuple[
     The twin, which takes seconds to compile, at the usual length in the first element.
     """
     ladder = {kernel.name: kernel for kernel in catalog.ladder(problem) if not kernel.fault}
-    best = catalog.ladder(problem)[-1]
+    best = last(problem)
     found: list[tuple[Kernel, Language]] = [(best, "cuda-c")]
     if columns > LONGEST and "split" in ladder:
         found.append((ladder["split"], "cuda-c"))
+    if USUAL // 2 <= columns <= LONGEST and "pipelined" in ladder:
+        found.append((ladder["pipelined"], "cuda-c"))
     if columns == USUAL:
         found += [(best, "numba")] if best.has_twin and element == ELEMENTS[0] else []
         found += [(ladder["unfused"], "cuda-c")] if problem == CHAINED else []
     return found
+
+
+def last(problem: str) -> Kernel:
+    """Return the last rung for rows of every length, which has a twin."""
+    return next(kernel for kernel in reversed(catalog.ladder(problem)) if kernel.has_twin)
 
 
 def stages(own: Own) -> Iterable[CallWorkload]:
@@ -104,7 +111,7 @@ def run(
         key = (heat.problem, heat.element, is_first)
         if key not in warm:
             warm.add(key)
-            eps = float(arena.plan(catalog.ladder(heat.problem)[-1]).parameters.get("eps", 0.0))
+            eps = float(arena.plan(last(heat.problem)).parameters.get("eps", 0.0))
             group = lengths[:1] if is_first else lengths[1:]
             warm_triton(arena.xp, heat.problem, heat.element, group, eps)
         rows += race(arena, heat.rungs(), peers_of(arena), stages)
