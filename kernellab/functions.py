@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernellab.api import apply
-from kernellab.arrays import cast_remedy
+from kernellab.arrays import ArraySpec, cast_remedy
 from kernellab.devices import cuda_arrays
 from kernellab.devices import device as find_device
 from kernellab.errors import ArgumentError, SpecError
@@ -152,17 +152,8 @@ def transpose(
             f"transpose: x has dtype {array.dtype}, its elements must have 1, 2, 4 or 8 bytes; take "
             "numpy.transpose"
         )
-    turned = array.T
-    return finish(
-        TRANSPOSE,
-        "transpose",
-        (as_moved(array, "transpose: x", place),),
-        turned.shape,
-        turned,
-        out,
-        language,
-        place,
-    )
+    moved, turned = as_moved(array, "transpose: x", place), ArraySpec(array.shape[::-1], array.dtype)
+    return finish(TRANSPOSE, "transpose", (moved,), turned.shape, turned, out, language, place)
 
 
 def _permutation(axes: Any, ndim: int) -> tuple[int, ...]:
@@ -199,7 +190,7 @@ def as_given(x: Any, who: str, place: Device) -> Any:
 
 
 def as_moved(array: Any, who: str, place: Device) -> Any:
-    """Return an array of the same bits as a kernel takes it that only moves them.
+    """Return an array of the same bits as a kernel takes it that only moves them: itself, or a view.
 
     Elements of 16 bytes become two neighbours of 8: such an array must have one axis.
 
@@ -216,7 +207,7 @@ def as_moved(array: Any, who: str, place: Device) -> Any:
         )
     if nbytes == 16:
         return contiguous(array, who, place)[0].view(MOVED_AS[8])
-    return array.view(MOVED_AS[nbytes])
+    return array if array.dtype == MOVED_AS[nbytes] else array.view(MOVED_AS[nbytes])
 
 
 def finish(

@@ -257,9 +257,7 @@ class Kernel:
         """The problem's cases, of the elements and sizes that it is made for."""
         known = self.elements or ELEMENTS[:1]
         refused = self.refusal or (lambda sizes: "")
-        return tuple(
-            case for case in self.problem.cases if case.element in known and not refused(case.sizes)
-        )
+        return tuple(case for case in self.problem.cases if case.element in known and not refused(case.sizes))
 
     def with_element(self, element: str) -> Kernel:
         """Return the kernel for another of its elements; itself if it is for that one.
