@@ -19,9 +19,9 @@ from kernellab.verify import ulp
 FULL = (128, 128, 64)
 EDGES = (
     *((1, 1, 1), (31, 37, 29), (127, 131, 67), (5, 7, 0), (0, 5, 3), (1, 300, 70)),
-    *((257, 3, 40), (3, 257, 40), (129, 130, 65), (136, 264, 72), (2, 3, 1000)),
+    *((257, 3, 40), (3, 257, 40), (129, 130, 65), (136, 264, 72), (2, 3, 264)),
 )
-HALF_EDGES = ((1, 1, 1), (31, 37, 29), (5, 7, 0), (136, 200, 72), (3, 257, 40), (2, 3, 1000))
+HALF_EDGES = ((1, 1, 1), (31, 37, 29), (5, 7, 0), (136, 200, 72), (3, 257, 40), (2, 3, 264))
 CONTENTS = ("NaN and infinities", "asymmetric")
 
 
@@ -99,33 +99,51 @@ def error_bound(element: str, k: int, accumulator: str = "float32") -> float:
     return unit * drift + (2.0**-10 if element == "tensorfloat32" else 0.0)
 
 
+def answer(product: Array, bias: Array | None = None, form: int = gelus.TANH) -> Array:
+    """Return what a problem answers, made of the product in float64."""
+    if bias is None:
+        return product
+    with np.errstate(all="ignore"):
+        return gelus.gelu(product + bias.astype(np.float64), form)
+
+
+def magnitude(
+    product: Array,
+    absolute: Array,
+    element: str,
+    k: int,
+    bias: Array | None = None,
+    form: int = gelus.TANH,
+) -> Array:
+    """Return the answer's own size, and its error's where that is larger, in units of the element.
+
+    Parameters
+    ----------
+    product, absolute : array
+        ``a @ b`` and ``abs(a) @ abs(b)`` in float64.
+    element : {"float32", "float16", "bfloat16"}
+        What was multiplied, and what the answer is in.
+    k : int
+        Terms of each sum.
+    bias : array, optional
+    form : int
+        Of GeLU; without a bias there is none.
+    """
+    share = error_bound(element, k) / float(ulp(np.ones(1), dtype_named(element))[0])
+    size = np.abs(product) + share * absolute
+    if bias is None:
+        return size
+    wide = bias.astype(np.float64)
+    with np.errstate(all="ignore"):
+        between = product + wide
+        found = rows.passed_on(between, size + np.abs(wide), gelus.gelu(between, form))
+        return np.maximum(found, TAIL)
+
+
 def _product(a: Array, b: Array) -> Array:
     with np.errstate(all="ignore"):
         result: Array = a.astype(np.float64) @ b.astype(np.float64)
     return result
-
-
-def _element(a: Array) -> str:
-    return str(a.dtype.name)
-
-
-def _magnitude(a: Array, b: Array) -> Array:
-    """Return the product's own size, and its error's where that is larger, in units of the element."""
-    share = error_bound(_element(a), a.shape[1]) / float(ulp(np.ones(1), dtype_named(_element(a)))[0])
-    return np.abs(_product(a, b)) + share * _product(np.abs(a), np.abs(b))
-
-
-def _activated(a: Array, b: Array, bias: Array, form: int) -> Array:
-    with np.errstate(all="ignore"):
-        return gelus.gelu(_product(a, b) + bias.astype(np.float64), form)
-
-
-def _activated_magnitude(a: Array, b: Array, bias: Array, form: int) -> Array:
-    with np.errstate(all="ignore"):
-        between = _product(a, b) + bias.astype(np.float64)
-        share = _magnitude(a, b) + np.abs(bias.astype(np.float64))
-        found = rows.passed_on(between, share, gelus.gelu(between, form))
-        return np.maximum(found, TAIL)
 
 
 TAIL = 2.0**-46
@@ -166,10 +184,11 @@ def problem(name: str) -> Problem:
         return made if is_activated else {"a": made["a"], "b": made["b"]}
 
     def reference(a: Array, b: Array, **rest: Any) -> dict[str, Array]:
-        return {"y": (_activated if is_activated else _product)(a, turned(b), **rest)}
+        return {"y": answer(_product(a, turned(b)), **rest)}
 
-    def magnitude(a: Array, b: Array, **rest: Any) -> dict[str, Array]:
-        return {"y": (_activated_magnitude if is_activated else _magnitude)(a, turned(b), **rest)}
+    def sizes(a: Array, b: Array, **rest: Any) -> dict[str, Array]:
+        parts = _product(a, turned(b)), _product(np.abs(a), np.abs(turned(b)))
+        return {"y": magnitude(*parts, a.dtype.name, a.shape[1], **rest)}
 
     product = "a @ b.T" if is_turned else "a @ b"
     bias = (Operand("bias", "element", ("n",)),) if is_activated else ()
@@ -184,7 +203,7 @@ def problem(name: str) -> Problem:
         ),
         make_inputs=make_inputs,
         reference=reference,
-        magnitude=magnitude,
+        magnitude=sizes,
         cost=_activated_cost if is_activated else _cost,
         cases=cases(is_activated),
         parameters=(gelus.FORM,) if is_activated else (),
