@@ -4,32 +4,41 @@
 
 #include "element.cuh"
 
+// Which tile a block takes: eight rows of tiles together, down before across, so that blocks that run at the same
+// time share their parts of `a` and `b` in L2.
+struct Tile {
+    int row, column;
+};
+__device__ __forceinline__ Tile tile_of(long long m, long long n, int rows, int columns) {
+    constexpr unsigned TOGETHER = 8;
+    const unsigned down = (unsigned)((m + rows - 1) / rows), across = (unsigned)((n + columns - 1) / columns);
+    const unsigned group = TOGETHER * across, band = blockIdx.x / group * TOGETHER,
+                   within = blockIdx.x % group;
+    const unsigned high = min(down - band, TOGETHER);
+    return {(int)(band + within % high), (int)(within / high)};
+}
+
+// Where that tile begins.
 struct Place {
     long long row, column;
 };
-
-// The tile of a block: eight rows of tiles together, down before across, so that blocks that run at the same time
-// share their parts of `a` and `b` in L2.
-__device__ __forceinline__ Place tile_place(long long block, long long m, long long n, int tile_rows,
-                                            int tile_columns) {
-    constexpr int TOGETHER = 8;
-    const long long down = (m + tile_rows - 1) / tile_rows, across = (n + tile_columns - 1) / tile_columns;
-    const long long band = block / (TOGETHER * across) * TOGETHER, within = block % (TOGETHER * across);
-    const long long high = down - band < TOGETHER ? down - band : TOGETHER;
-    return {(band + within % high) * tile_rows, within / high * tile_columns};
+__device__ __forceinline__ Place tile_place(unsigned, long long m, long long n, int rows, int columns) {
+    const Tile tile = tile_of(m, n, rows, columns);
+    return {tile.row * (long long)rows, tile.column * (long long)columns};
 }
 
 // Eight by eight elements of a tile of 128 x 128 for each of 256 threads, eight steps of k at a time; any shape.
-// `finish(value, column)` gives what is written for a sum.
+// `finish(prepare(column), value)` gives what is written for a sum.
 //
 // A thread's rows and columns lie 16 apart: neighbouring lanes read neighbouring words. Rows of the tiles are four
 // words longer than 128, so that what comes in along k is stored down a column without conflicts.
 #define BLOCKED_PITCH 132
-template <bool is_turned, class T, class Finish>
+template <bool is_turned, class T, class Prepare, class Finish>
 __device__ __forceinline__ void blocked_product(const T* __restrict__ a, const T* __restrict__ b,
                                                 T* __restrict__ y, long long m, long long n, long long k,
                                                 float (*a_tile)[BLOCKED_PITCH],
-                                                float (*b_tile)[BLOCKED_PITCH], Finish finish) {
+                                                float (*b_tile)[BLOCKED_PITCH], Prepare prepare,
+                                                Finish finish) {
     const Place place = tile_place(blockIdx.x, m, n, 128, 128);
     const int thread = threadIdx.x, lane_row = thread / 16, lane_column = thread % 16;
     float sum[8][8] = {};
@@ -76,11 +85,12 @@ __device__ __forceinline__ void blocked_product(const T* __restrict__ a, const T
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
         const long long column = place.column + lane_column + 16 * j;
+        const float prepared = column < n ? prepare(column) : 0.0f;
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
             const long long row = place.row + lane_row + 16 * i;
             if (row < m && column < n) {
-                y[row * n + column] = from_float<T>(finish(sum[i][j], column));
+                y[row * n + column] = from_float<T>(finish(prepared, sum[i][j]));
             }
         }
     }

@@ -21,7 +21,7 @@ extern "C" __global__ __launch_bounds__(256) void matmul_bias_gelu_blocked(
     const element_t* __restrict__ a, const element_t* __restrict__ b, const element_t* __restrict__ bias,
     element_t* __restrict__ y, long long m, long long n, long long k, int form) {
     __shared__ float a_tile[8][BLOCKED_PITCH], b_tile[8][BLOCKED_PITCH];
-    blocked_product<false>(a, b, y, m, n, k, a_tile, b_tile, [=](float value, long long column) {
-        return gelu(value + to_float(bias[column]), form);
-    });
+    const auto prepare = [=](long long column) { return to_float(bias[column]); };
+    const auto finish = [=](float added, float value) { return gelu(value + added, form); };
+    blocked_product<false>(a, b, y, m, n, k, a_tile, b_tile, prepare, finish);
 }
