@@ -296,11 +296,16 @@ class Kernel:
         return replace(self, constants={**self.constants, **constants}, tuning=None)
 
     def tuned(self, sizes: Sizes, multiprocessors: int) -> Kernel:
-        """Return the kernel with the constants for these sizes; itself where the caller has set some."""
-        if self.tuning is None or any(self.constants[name] != to for name, to in self.tuning.base.items()):
+        """Return the kernel with the constants for these sizes; those of the caller where it has set some.
+
+        Constants that it left out are those of the ``.cu`` file.
+        """
+        if self.tuning is None:
             return self
-        chosen = self.tuning.choose({**sizes, "multiprocessors": multiprocessors}, self.element)
-        constants = {**self.constants, **chosen}
+        left_out = {name: to for name, to in self.tuning.base.items() if name not in self.constants}
+        constants = {**self.constants, **left_out}
+        if all(constants[name] == to for name, to in self.tuning.base.items()):
+            constants |= self.tuning.choose({**sizes, "multiprocessors": multiprocessors}, self.element)
         return self if constants == self.constants else replace(self, constants=constants)
 
     @property

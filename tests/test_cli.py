@@ -235,31 +235,33 @@ def test_messages_name_options_of_the_command_line(tmp_path: Path) -> None:
     assert result.stdout.count("error: s: out of bounds shared load") == 1
 
 
+def endless_trace(folder: Path, *options: object, limit: int = 60) -> subprocess.Popen:
+    """Start a command that ends only by a signal; its own alarm ends it where the tests no longer can."""
+    path = folder / "endless.cu"
+    path.write_text(ENDLESS)
+    code = f"import signal; signal.alarm({limit}); from kernellab.cli import main; main()"
+    command = (sys.executable, "-c", code, "trace", path, "--arg", "i32[2]", "--budget", 10**12, *options)
+    return subprocess.Popen(
+        [str(each) for each in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_ctrl_c_ends_cleanly(tmp_path: Path) -> None:
-    path = tmp_path / "endless.cu"
-    path.write_text(ENDLESS)
-    out = tmp_path / "out.json"
-    command = [
-        sys.executable,
-        "-m",
-        "kernellab.cli",
-        "trace",
-        str(path),
-        "--arg",
-        "i32[2]",
-        "--budget",
-        str(10**12),
-    ]
-    process = subprocess.Popen(
-        [*command, "--json", str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    process = endless_trace(tmp_path, "--json", tmp_path / "out.json")
     time.sleep(4)
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=20)
     assert process.returncode == 130
     assert stderr.strip() == "interrupted"
     assert os.listdir(tmp_path) == ["endless.cu"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_what_nobody_ends_ends_by_itself(tmp_path: Path) -> None:
+    process = endless_trace(tmp_path, limit=1)
+    process.communicate(timeout=20)
+    assert process.returncode == -signal.SIGALRM
 
 
 @pytest.mark.parametrize("kind", ["json", "html"])

@@ -11,7 +11,7 @@ import pytest
 from kernellab import catalog
 from kernellab.catalog import kernel
 from kernellab.errors import SpecError
-from kernellab.kernel import covering
+from kernellab.kernel import Tuning, covering
 
 
 def test_names():
@@ -61,6 +61,20 @@ def test_twin_types_are_numbas():
         "int64[::1]",
         "float32[::1]",
     )
+
+
+@pytest.mark.parametrize(
+    ("constants", "chosen"),
+    [
+        ({"ELEMENT": 0}, {"ELEMENT": 0, "LANES": 4, "LOADS": 7}),
+        ({"ELEMENT": 0, "LANES": 1}, {"ELEMENT": 0, "LANES": 4, "LOADS": 7}),
+        ({"ELEMENT": 0, "LOADS": 3}, {"ELEMENT": 0, "LANES": 1, "LOADS": 3}),
+    ],
+)
+def test_constants_that_were_left_out_are_those_of_the_file(constants, chosen):
+    tuning = Tuning({"LANES": 1, "LOADS": 2}, lambda sizes, element: {"LANES": 4, "LOADS": sizes["n"]})
+    given = replace(kernel("scale/scalar"), constants=constants, tuning=tuning)
+    assert given.tuned({"n": 7}, 132).constants == chosen
 
 
 def test_unknown_names_get_a_suggestion():

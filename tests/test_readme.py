@@ -102,7 +102,7 @@ def test_a_kernel_in_two_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     kernel = replace(added, source=path)
     header = parse_header(path.read_text(), kernel.id)
     assert header.lesson
-    for case in added.problem.cases:
+    for case in kernel.cases:
         record = kl.measure(kernel, case=case, language=language, device="emulator")
         assert record.is_right, (case.name, record.verdict)
     counted = kl.measure(kernel, language=language, device="emulator")
