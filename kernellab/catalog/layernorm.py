@@ -208,6 +208,7 @@ REGISTERS = Kernel(
     elements=ELEMENTS,
     tuning=rows.TUNING,
 )
+PIPELINED = rows.pipelined(REGISTERS)
 
 LADDER = (
     Kernel(
@@ -239,5 +240,6 @@ LADDER = (
         tuning=rows.SPLIT_TUNING,
     ),
     REGISTERS,
-    rows.pipelined(REGISTERS),
+    PIPELINED,
+    rows.clustered(PIPELINED),
 )

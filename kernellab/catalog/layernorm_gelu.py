@@ -79,6 +79,7 @@ REGISTERS = Kernel(
     elements=ELEMENTS,
     tuning=rows.TUNING,
 )
+PIPELINED = rows.pipelined(REGISTERS)
 
 LADDER = (
     Kernel(
@@ -98,5 +99,6 @@ LADDER = (
         tuning=rows.TUNING,
     ),
     REGISTERS,
-    rows.pipelined(REGISTERS),
+    PIPELINED,
+    rows.clustered(PIPELINED),
 )

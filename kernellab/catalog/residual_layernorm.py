@@ -112,6 +112,7 @@ REGISTERS = Kernel(
     elements=ELEMENTS,
     tuning=rows.TUNING,
 )
+PIPELINED = rows.pipelined(REGISTERS, inputs=2)
 
 LADDER = (
     Kernel(
@@ -131,5 +132,6 @@ LADDER = (
         tuning=rows.TUNING,
     ),
     REGISTERS,
-    rows.pipelined(REGISTERS, inputs=2),
+    PIPELINED,
+    rows.clustered(PIPELINED),
 )

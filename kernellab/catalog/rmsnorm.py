@@ -197,6 +197,7 @@ REGISTERS = Kernel(
     elements=ELEMENTS,
     tuning=rows.TUNING,
 )
+PIPELINED = rows.pipelined(REGISTERS)
 
 LADDER = (
     Kernel(
@@ -225,5 +226,6 @@ LADDER = (
         tuning=rows.SPLIT_TUNING,
     ),
     REGISTERS,
-    rows.pipelined(REGISTERS),
+    PIPELINED,
+    rows.clustered(PIPELINED),
 )

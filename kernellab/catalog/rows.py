@@ -129,10 +129,11 @@ def shape_for(sizes: Sizes, element: str) -> dict[str, int]:
 
 def stays(at: Sizes) -> tuple[int, ...]:
     """Return the blocks that stay and take row after row, as many as leave none with a row less than it could."""
-    held = at["THREADS"] * at["VECTORS"] * elements.lanes(ELEMENTS[at["ELEMENT"]])
+    per = at["VECTORS"] * elements.lanes(ELEMENTS[at["ELEMENT"]])
+    held = at.get("CLUSTER", 1) * at["THREADS"] * per
     if at["columns"] > held:
         rule = f"THREADS times VECTORS vectors hold {held}"
-        raise SpecError(f"pipelined: rows have {at['columns']} columns, {rule}; raise VECTORS")
+        raise SpecError(f"blocks that stay: rows have {at['columns']} columns, {rule}; raise VECTORS")
     resident = at["BLOCKS"] * at["multiprocessors"]
     return (covering(at["rows"], covering(at["rows"], resident)) if at["rows"] and at["columns"] else 0,)
 
@@ -142,7 +143,7 @@ def staying(inputs: int = 1) -> Geometry:
     return Geometry(
         block=("THREADS",),
         grid=stays,
-        static_shared=lambda at: 768,
+        static_shared=lambda at: 1024,
         dynamic_shared=lambda at: inputs * 16 * at["THREADS"] * at["VECTORS"],
     )
 
@@ -157,11 +158,14 @@ def pipelined_shape_for(sizes: Sizes, element: str) -> dict[str, int]:
 
 def not_in_vectors(sizes: Sizes) -> str:
     """Return why rows cannot be on their way as vectors of 16 bytes, or nothing."""
-    columns = sizes["columns"]
+    return _not_in_vectors(sizes["columns"], "a block", LONGEST)
+
+
+def _not_in_vectors(columns: int, holder: str, most: int) -> str:
     if columns % 8:
         return f"rows have {columns} columns, they must be a multiple of 8; pad them, or take registers"
-    if columns > LONGEST:
-        return f"rows have {columns} columns, a block holds {LONGEST}; take split or registers"
+    if columns > most:
+        return f"rows have {columns} columns, {holder} holds {most}; take split or registers"
     return ""
 
 
@@ -182,6 +186,41 @@ def pipelined(registers: Kernel, inputs: int = 1) -> Kernel:
     )
 
 
+def clusters(at: Sizes) -> tuple[int, ...]:
+    """Return the blocks of the clusters that stay: as many as the device holds, rows shared evenly."""
+    row_blocks = at["CLUSTER"]
+    return (
+        row_blocks * stays({**at, "BLOCKS": 1, "multiprocessors": at["multiprocessors"] // row_blocks})[0],
+    )
+
+
+def clustered_shape_for(sizes: Sizes, element: str) -> dict[str, int]:
+    """Return the launch shape of rows that a cluster shares: no more blocks than it takes to hold them."""
+    columns = min(sizes["columns"], 8 * LONGEST)
+    blocks = next(power for power in (2, 4, 8) if columns <= power * LONGEST)
+    shape = pipelined_shape_for({**sizes, "columns": covering(columns, blocks)}, element)
+    return {"THREADS": shape["THREADS"], "VECTORS": shape["VECTORS"], "CLUSTER": blocks}
+
+
+def not_for_a_cluster(sizes: Sizes) -> str:
+    """Return why rows cannot be on their way to a cluster, or nothing."""
+    return _not_in_vectors(sizes["columns"], "a cluster", 8 * LONGEST)
+
+
+def clustered(pipelined: Kernel) -> Kernel:
+    """Return the rung whose blocks share a row by clusters, from that whose blocks have one each."""
+    return replace(
+        pipelined,
+        name="clustered",
+        geometry=replace(pipelined.geometry, grid=clusters),
+        constants={**CLUSTERED, "ELEMENT": pipelined.constants["ELEMENT"]},
+        twin="Numba has neither clusters nor asynchronous copies",
+        tuning=Tuning(CLUSTERED, clustered_shape_for),
+        requires=("sm_90",),
+        refusal=not_for_a_cluster,
+    )
+
+
 def split_shape_for(sizes: Sizes, element: str) -> dict[str, int]:
     """Return the launch shape of rows that several blocks share."""
     return {"THREADS": 256, "VECTORS": ITEMS_HELD // elements.lanes(element)}
@@ -192,6 +231,7 @@ ITEMS_HELD = 32
 BLOCKED = {"THREADS": 256}
 SPLIT = {"THREADS": 128, "VECTORS": 2}
 PIPELINED = {"THREADS": 256, "VECTORS": 4, "BLOCKS": 2}
+CLUSTERED = {"THREADS": 128, "VECTORS": 2, "CLUSTER": 2}
 SHAPE = {"THREADS": 128, "GROUP": 128, "VECTORS": 2, "ROWS": 1}
 """The launch shape that stands in the ``.cu`` files; `bind` takes that of the row's length."""
 TUNING = Tuning(SHAPE, shape_for)

@@ -307,6 +307,7 @@ REGISTERS = Kernel(
     elements=ELEMENTS,
     tuning=rows.TUNING,
 )
+PIPELINED = rows.pipelined(REGISTERS)
 
 LADDER = (
     Kernel(
@@ -330,5 +331,6 @@ LADDER = (
         tuning=rows.SPLIT_TUNING,
     ),
     REGISTERS,
-    rows.pipelined(REGISTERS),
+    PIPELINED,
+    rows.clustered(PIPELINED),
 )

@@ -118,6 +118,7 @@ REGISTERS = Kernel(
     elements=ELEMENTS,
     tuning=rows.TUNING,
 )
+PIPELINED = rows.pipelined(REGISTERS)
 
 LADDER = (
     Kernel(
@@ -137,5 +138,6 @@ LADDER = (
         tuning=rows.TUNING,
     ),
     REGISTERS,
-    rows.pipelined(REGISTERS),
+    PIPELINED,
+    rows.clustered(PIPELINED),
 )

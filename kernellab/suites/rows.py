@@ -69,10 +69,8 @@ def rungs(problem: str, columns: int, element: str = ELEMENTS[0]) -> list[tuple[
     ladder = {kernel.name: kernel for kernel in catalog.ladder(problem) if not kernel.fault}
     best = last(problem)
     found: list[tuple[Kernel, Language]] = [(best, "cuda-c")]
-    if columns > LONGEST and "split" in ladder:
-        found.append((ladder["split"], "cuda-c"))
-    if USUAL // 2 <= columns <= LONGEST and "pipelined" in ladder:
-        found.append((ladder["pipelined"], "cuda-c"))
+    others = ("split", "clustered") if columns > LONGEST else ("pipelined",) if 2 * columns >= USUAL else ()
+    found += [(ladder[name], "cuda-c") for name in others if name in ladder]
     if columns == USUAL:
         found += [(best, "numba")] if best.has_twin and element == ELEMENTS[0] else []
         found += [(ladder["unfused"], "cuda-c")] if problem == CHAINED else []

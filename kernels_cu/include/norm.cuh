@@ -81,7 +81,7 @@ struct Deviating {
             constexpr int WIDTH = Team<S::members>::WIDTH;
             Deviations found = of_warps<S::members>(own.found, Deviations{0.0f, 0.0f, 0.0f}, scratch);
             const float count = share.count(threadIdx.x % WIDTH);
-            const float mean = sum_over<WIDTH>(count * found.mean) / share.count();
+            const float mean = sum_over<WIDTH>(count * found.mean) / fmaxf(share.count(), 1.0f);
             found = about(mean, found, count);
             return {share.count(), {mean, total<WIDTH>(found.first), sum_over<WIDTH>(found.second)}};
         }

@@ -1,7 +1,8 @@
 // Pipeline: blocks that stay and take one row after another, the next one on its way while one is computed.
 //
 // A thread copies exactly the vectors that it consumes itself, so waiting for its own copies is enough, without a
-// barrier. It reads them into registers, asks for the same places of the next row, and then computes.
+// barrier. It reads them into registers, asks for the same places of the next row, and then computes. A cluster of
+// blocks takes rows that one block cannot hold.
 #ifndef KERNELLAB_PIPELINE_CUH
 #define KERNELLAB_PIPELINE_CUH
 
@@ -45,16 +46,58 @@ __device__ __forceinline__ void stage_row(const Work& work, S share, long long f
     close_copies();
 }
 
-template <class S, class Work>
+__device__ __forceinline__ void meet_cluster() {
+    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+}
+
+// What the blocks of a cluster have found in their parts of a row, merged in the order of their ranks, the same in
+// all of them. Places take turns, so that one barrier of the cluster a row is enough.
+template <int blocks, class Work, class State>
+__device__ __forceinline__ State of_cluster(const Work& work, State own, State (*found)[blocks], int turn) {
+    if constexpr (blocks > 1) {
+        constexpr int WORDS = sizeof(State) / 4;
+        if (threadIdx.x < blocks * WORDS) {
+            const unsigned rank = blockIdx.x % blocks, word = threadIdx.x % WORDS;
+            const float* const number = reinterpret_cast<const float*>(&own);
+            float told = number[0];
+#pragma unroll
+            for (int i = 1; i < WORDS; ++i) {
+                told = word == i ? number[i] : told;
+            }
+            const unsigned here = shared_place(&found[turn][rank]) + 4 * word;
+            asm volatile(
+                "{\n.reg .b32 there;\n"
+                "mapa.shared::cluster.u32 there, %0, %1;\n"
+                "st.shared::cluster.f32 [there], %2;\n}\n" ::"r"(here),
+                "r"(threadIdx.x / WORDS), "f"(told)
+                : "memory");
+        }
+        meet_cluster();
+        own = found[turn][0];
+#pragma unroll
+        for (int i = 1; i < blocks; ++i) {
+            own = work.merge(own, found[turn][i]);
+        }
+    }
+    return own;
+}
+
+template <class S, int blocks, class Work>
 __device__ __forceinline__ void rows_in_turn(const Work& work, typename S::T* y, long long rows,
-                                             long long columns, typename S::Held* staged,
-                                             typename Work::Scratch (*scratch)[32]) {
-    const S share = {(int)threadIdx.x, (int)columns};
+                                             long long columns, typename S::Held* staged) {
+    __shared__ typename Work::Scratch scratch[2][32];
+    __shared__ typename Work::State found[2][blocks];
+    const long long start = (long long)(blockIdx.x % blocks) * S::HELD, left = columns - start;
+    const long long step = gridDim.x / blocks;
+    const S share = {(int)threadIdx.x, (int)(left < 0 ? 0 : left < S::HELD ? left : S::HELD)};
     const unsigned to = shared_place(staged);
     int turn = 0;
-    stage_row(work, share, blockIdx.x * columns, to);
+    stage_row(work, share, blockIdx.x / blocks * columns + start, to);
+    if constexpr (blocks > 1) {
+        meet_cluster();  // nobody writes to a block that has not begun
+    }
 #pragma unroll 1
-    for (long long row = blockIdx.x; row < rows; row += gridDim.x) {
+    for (long long row = blockIdx.x / blocks; row < rows; row += step) {
         float value[S::ITEMS];
         wait_for_copies<0>();
         read_staged(staged, share, Work::LOWEST_BEYOND, value);
@@ -66,28 +109,28 @@ __device__ __forceinline__ void rows_in_turn(const Work& work, typename S::T* y,
                 value[i] += added[i];
             }
         }
-        if (row + gridDim.x < rows) {
-            stage_row(work, share, (row + gridDim.x) * columns, to);
+        if (row + step < rows) {
+            stage_row(work, share, (row + step) * columns + start, to);
         }
         const auto own = work.take(share, value);
-        const auto all = work.meet(own, share, scratch[turn]);
-        work.finish(own, all, share, row * columns, 0, value);
-        write(y + row * columns, share, value);
+        const auto met = work.meet(own, share, scratch[turn]);
+        const auto all = of_cluster<blocks>(work, met, found, turn);
+        work.finish(own, all, share, row * columns, start, value);
+        write(y + row * columns + start, share, value);
         turn ^= 1;
     }
 }
 
-template <int threads, int vectors, class T, class Work>
+template <int threads, int vectors, int blocks, class T, class Work>
 __device__ __forceinline__ void through_pipeline(const Work& work, T* y, long long rows, long long columns) {
     static_assert(threads % 32 == 0 && threads <= 1024, "pipeline: THREADS must be whole warps");
     extern __shared__ uint4 room[];
-    __shared__ typename Work::Scratch scratch[2][32];
     using Held = typename Piece<T, false>::type;
     Held* staged = reinterpret_cast<Held*>(room);
-    if (columns == threads * vectors * int(16 / sizeof(T))) {
-        rows_in_turn<Share<T, threads, vectors, FULL>>(work, y, rows, columns, staged, scratch);
+    if (columns == blocks * threads * vectors * (long long)(16 / sizeof(T))) {
+        rows_in_turn<Share<T, threads, vectors, FULL>, blocks>(work, y, rows, columns, staged);
     } else {
-        rows_in_turn<Share<T, threads, vectors, WIDE>>(work, y, rows, columns, staged, scratch);
+        rows_in_turn<Share<T, threads, vectors, WIDE>, blocks>(work, y, rows, columns, staged);
     }
 }
 

@@ -33,5 +33,5 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void layernorm_gelu_pip
     const element_t* __restrict__ x, const element_t* __restrict__ weight, const element_t* __restrict__ bias,
     element_t* __restrict__ y, long long rows, long long columns, float eps, int form) {
     const LayernormGelu<element_t> work = {{x, nullptr, weight, bias, columns, eps}, form};
-    through_pipeline<THREADS, VECTORS>(work, y, rows, columns);
+    through_pipeline<THREADS, VECTORS, 1>(work, y, rows, columns);
 }

@@ -35,5 +35,5 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void residual_layernorm
     const element_t* __restrict__ weight, const element_t* __restrict__ bias, element_t* __restrict__ y,
     long long rows, long long columns, float eps) {
     const Layernorm<element_t, true> work(x, residual, weight, bias, columns, eps);
-    through_pipeline<THREADS, VECTORS>(work, y, rows, columns);
+    through_pipeline<THREADS, VECTORS, 1>(work, y, rows, columns);
 }

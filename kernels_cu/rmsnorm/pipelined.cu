@@ -32,5 +32,5 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void rmsnorm_pipelined(
     const element_t* __restrict__ x, const element_t* __restrict__ weight, element_t* __restrict__ y,
     long long rows, long long columns, float eps) {
     const Rmsnorm<element_t> work = {x, weight, columns, eps};
-    through_pipeline<THREADS, VECTORS>(work, y, rows, columns);
+    through_pipeline<THREADS, VECTORS, 1>(work, y, rows, columns);
 }

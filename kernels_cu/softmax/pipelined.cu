@@ -32,5 +32,5 @@ extern "C" __global__ __launch_bounds__(THREADS,
                                                                        element_t* __restrict__ y,
                                                                        long long rows, long long columns) {
     const Softmax<element_t> work = {x};
-    through_pipeline<THREADS, VECTORS>(work, y, rows, columns);
+    through_pipeline<THREADS, VECTORS, 1>(work, y, rows, columns);
 }

@@ -31,5 +31,5 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void softmax_dropout_pi
     const element_t* __restrict__ x, element_t* __restrict__ y, long long rows, long long columns, float p,
     unsigned long long seed) {
     const SoftmaxDropout<element_t> work = {{x}, Dropout(p, seed)};
-    through_pipeline<THREADS, VECTORS>(work, y, rows, columns);
+    through_pipeline<THREADS, VECTORS, 1>(work, y, rows, columns);
 }

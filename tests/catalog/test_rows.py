@@ -229,6 +229,41 @@ def test_a_row_is_asked_for_while_the_one_before_is_computed(tmp_path):
     assert {item.kind for item in trace.diagnostics} & {"in flight", "unwritten shared memory"}
 
 
+def clustered(problem, columns, blocks, element="float32", contents="random"):
+    """Return the plan of `clustered` with so many blocks a row, on a device that holds eight."""
+    rung = kernel(f"{problem}/clustered")
+    case = rows.case("", 5, columns, {}, contents, element)
+    rung = replace(rung, constants={**rung.constants, "CLUSTER": blocks}, tuning=None)
+    return bind(rung, rung.problem.inputs(case, 7), limits=Limits(multiprocessors=8))
+
+
+@pytest.mark.parametrize("problem", REGISTERS)
+def test_blocks_of_a_cluster_share_a_row(problem):
+    for columns, blocks, element in ((2048, 2, "float32"), (1504, 4, "bfloat16")):
+        plan = clustered(problem, columns, blocks, element)
+        assert plan.steps[0].grid[0] % blocks == 0
+        result = EMULATOR.run(EMULATOR.build(plan.kernel), plan)
+        assert result.errors == ()
+        assert verify(plan, result.outputs).is_right
+
+
+@pytest.mark.parametrize("contents", rows.CONTENTS)
+def test_special_rows_in_a_cluster_whose_last_blocks_have_nothing(contents):
+    for problem in ("softmax", "layernorm"):
+        plan = clustered(problem, 104, 4, contents=contents)
+        assert verify(plan, EMULATOR.run(EMULATOR.build(plan.kernel), plan).outputs).is_right
+
+
+def test_a_cluster_is_as_large_as_the_row_asks_for():
+    for columns, element, blocks in ((40000, "float32", 2), (131072, "bfloat16", 4), (262144, "float16", 8)):
+        shape = rows.clustered_shape_for({"columns": columns}, element)
+        per = 4 if element == "float32" else 8
+        assert shape["CLUSTER"] == blocks
+        assert blocks * shape["THREADS"] * shape["VECTORS"] * per >= columns
+    with pytest.raises(SpecError, match=f"a cluster holds {8 * rows.LONGEST}; take split"):
+        bind(kernel("softmax/clustered"), {"x": np.zeros((1, 8 * rows.LONGEST + 8), F)})
+
+
 def test_rows_that_cannot_be_on_their_way_go_by_registers():
     x, odd, long = np.zeros((2, 64), F), np.zeros((2, 99), F), np.zeros((1, 8 * rows.LONGEST), F)
     rung = kernel("softmax/pipelined")

@@ -1,0 +1,35 @@
+// layernorm/clustered: a cluster of blocks holds a row that is too long for one, and reads it once.
+//
+// computes  y[r][c] = (x[r][c] - mean) / sqrt(variance + eps) * weight[c] + bias[c], of each row r
+// mapping   CLUSTER blocks -> row after row, VECTORS times 16 bytes a thread each
+// load x 16 sectors/request
+// load weight 16 sectors/request
+// load bias 16 sectors/request
+// store y 16 sectors/request
+// shared store scratch 1 wavefronts/request
+// shared load scratch 2 wavefronts/request
+// shared load staged 4 wavefronts/request
+// teaches   Blocks of a cluster write to each other's shared memory, so a row of many blocks meets without a second
+//           launch and without a second read. The rest is as in the rung pipelined.
+// source    CUDA C++ Programming Guide, "Distributed Shared Memory"
+
+#include "element.cuh"
+#include "norm.cuh"
+#include "pipeline.cuh"
+
+#ifndef THREADS
+#define THREADS 128
+#endif
+#ifndef VECTORS
+#define VECTORS 2
+#endif
+#ifndef CLUSTER
+#define CLUSTER 2
+#endif
+
+extern "C" __global__ __cluster_dims__(CLUSTER) __launch_bounds__(THREADS) void layernorm_clustered(
+    const element_t* __restrict__ x, const element_t* __restrict__ weight, const element_t* __restrict__ bias,
+    element_t* __restrict__ y, long long rows, long long columns, float eps) {
+    const Layernorm<element_t, false> work(x, nullptr, weight, bias, columns, eps);
+    through_pipeline<THREADS, VECTORS, CLUSTER>(work, y, rows, columns);
+}
