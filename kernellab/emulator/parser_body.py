@@ -35,7 +35,7 @@ _SPECIAL = re.compile(
     r"|current_graph_exec|cluster_ctarank|cluster_nctarank|is_explicit_cluster|envreg\d+|pm\d+(?:_64)?)$"
     r"|WARP_SZ$"
 )
-_WRAPPED = ("cp.async.ca.", "cp.async.cg.")
+_WRAPPED = ("cp.async.ca.", "cp.async.cg.", "ldmatrix.")
 """Accesses that CUDA C has no expression for: one in a wrapper counts where it is called, as a load does."""
 
 

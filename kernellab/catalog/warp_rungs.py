@@ -1,0 +1,84 @@
+"""Rungs of the product of matrices on tensor cores by the warp: wmma for any shape, mma.sync for rows of vectors."""
+
+from __future__ import annotations
+
+from kernellab.catalog import products
+from kernellab.kernel import Geometry, Kernel, Tuning, covering
+from kernellab.problem import ELEMENTS, Problem, Sizes
+
+NO_TWIN = "Numba has no tensor-core instructions (mma.sync, ldmatrix, wmma)"
+BASE = {"ROWS": 128, "COLUMNS": 128, "DEPTH": 64, "STAGES": 3}
+"""What stands in the ``.cu`` files: four warps, two blocks on a multiprocessor."""
+LARGE = {"ROWS": 128, "COLUMNS": 256, "DEPTH": 64, "STAGES": 4}
+"""Eight warps, one block on a multiprocessor: a multiplication takes less from shared memory and from L2."""
+SHARED = 227 * 1024
+
+
+def wmma(problem: Problem) -> Kernel:
+    """Return the rung by ``nvcuda::wmma``, which takes any shape."""
+
+    def shared(at: Sizes) -> int:
+        b_pitches = 128 * (32 + 8) if "_nt" in problem.name else 32 * (128 + 8)
+        return 2 * (128 * (32 + 8) + b_pitches) + 4 * 8 * 16 * 24
+
+    return Kernel(
+        problem,
+        "wmma",
+        products.arguments(problem),
+        Geometry(block=(256,), grid=products.tiles(128, 128), static_shared=shared),
+        NO_TWIN,
+        elements=ELEMENTS[1:],
+        requires=("sm_80",),
+    )
+
+
+def mma(problem: Problem, fallback: Kernel) -> Kernel:
+    """Return the rung by ``mma.sync``, for rows that start at multiples of 16 bytes."""
+    return Kernel(
+        problem,
+        "mma",
+        products.arguments(problem),
+        Geometry(
+            block=("THREADS",),
+            grid=lambda at: (covering(at["m"], at["ROWS"]) * covering(at["n"], at["COLUMNS"]),),
+            dynamic_shared=_stages,
+        ),
+        NO_TWIN,
+        BASE,
+        elements=ELEMENTS[1:],
+        requires=("sm_80",),
+        refusal=products.in_vectors,
+        alignment=16,
+        fallback=fallback,
+        derived={"THREADS": lambda at: at["ROWS"] * at["COLUMNS"] // 128},
+        constraint=_broken,
+        tuning=Tuning(BASE, shape_for),
+    )
+
+
+def shape_for(sizes: Sizes, element: str) -> dict[str, int]:
+    """Return the tile for a shape: the smaller one where the larger would leave half of the device without one.
+
+    Examples
+    --------
+    >>> shape_for({"m": 1024, "n": 1024, "multiprocessors": 132}, "float16")["COLUMNS"]
+    128
+    """
+    tiles = covering(sizes["m"], LARGE["ROWS"]) * covering(sizes["n"], LARGE["COLUMNS"])
+    return LARGE if 2 * tiles > sizes["multiprocessors"] else BASE
+
+
+def _stages(at: Sizes) -> int:
+    return 2 * at["STAGES"] * at["DEPTH"] * (at["ROWS"] + at["COLUMNS"])
+
+
+def _broken(constants: Sizes) -> str:
+    rows, columns, depth = (constants[name] for name in ("ROWS", "COLUMNS", "DEPTH"))
+    if (rows, columns) not in ((128, 128), (128, 256), (256, 128)) or depth not in (32, 64):
+        rule = "they must be 128 x 128, 128 x 256 or 256 x 128, by 32 or 64"
+        return f"ROWS x COLUMNS by DEPTH are {rows} x {columns} by {depth}, {rule}; take 128 x 256 by 64"
+    least = -(-256 // depth) // 2
+    if not max(2, least) <= constants["STAGES"] or _stages(constants) > SHARED:
+        rule = f"at least {max(2, least)}, and {SHARED} bytes hold {SHARED // (_stages(constants) // constants['STAGES'] or 1)}" if constants["STAGES"] > 0 else "at least 2"
+        return f"STAGES is {constants['STAGES']}, it must be {rule}; take 3"
+    return ""

@@ -1,0 +1,44 @@
+// matmul/mma: mma.sync from swizzled tiles that cp.async brings in time.
+//
+// computes  y[i][j] = sum of a[i][q] * b[q][j] over q
+// mapping   a warp -> 64 x 64 of y, a block -> ROWS x COLUMNS; b is (k, n); n and k are multiples of 8
+// load a 16 sectors/request
+// load b 16 sectors/request
+// store y 16 sectors/request
+// shared load ring 4 wavefronts/request
+// shared store patch 1 wavefronts/request
+// shared load piece 4 wavefronts/request
+// teaches   Copies run STAGES - 1 steps ahead and fragments one substep, so that the tensor cores do not wait; 64 x
+//           64 a warp asks shared memory for least. b comes by rows of k: ldmatrix turns 8 x 8 on the way.
+//           Pieces of 16 bytes are swizzled by the row: eight rows of a matrix lie in all banks. mma.sync ends
+//           at two thirds of what this chip can do; the rest is for wgmma.
+// source    PTX ISA, mma.m16n8k16, ldmatrix, cp.async; CUTLASS, "Efficient GEMM in CUDA"
+
+#include "warps.cuh"
+
+#ifndef ROWS
+#define ROWS 128
+#endif
+#ifndef COLUMNS
+#define COLUMNS 128
+#endif
+#ifndef DEPTH
+#define DEPTH 64
+#endif
+#ifndef STAGES
+#define STAGES 3
+#endif
+static_assert(DEPTH == 32 || DEPTH == 64, "matmul/mma: DEPTH must be 32 or 64");
+static_assert(ELEMENT == 1 || ELEMENT == 2, "matmul/mma: elements must have 16 bits");
+
+extern "C" __global__ __launch_bounds__(ROWS* COLUMNS / 128) void matmul_mma(const element_t* __restrict__ a,
+                                                                             const element_t* __restrict__ b,
+                                                                             element_t* __restrict__ y,
+                                                                             long long m, long long n,
+                                                                             long long k) {
+    extern __shared__ __align__(1024) unsigned char ring[];
+    using Product = WarpProduct<ROWS, COLUMNS, DEPTH, STAGES, false>;
+    const auto prepare = [](long long) { return 0; };
+    const auto finish = [](int, int, float*) {};
+    Product::run(a, b, y, m, n, k, ring, prepare, finish);
+}

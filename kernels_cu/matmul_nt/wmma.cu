@@ -1,0 +1,28 @@
+// matmul_nt/wmma: tensor cores by nvcuda::wmma, tiles in shared memory; any shape.
+//
+// computes  y[i][j] = sum of a[i][q] * b[j][q] over q
+// mapping   a warp -> 32 x 64 of y, 256 threads -> 128 x 128; b is (n, k)
+// load a 2 sectors/request
+// load b 2 sectors/request
+// store y 2 sectors/request
+// shared store a_tile 1 wavefronts/request
+// shared store b_tile 1 wavefronts/request
+// shared load a_tile 4 wavefronts/request
+// shared load b_tile 4 wavefronts/request
+// shared load patch 2 wavefronts/request
+// teaches   A matrix (n, k) by rows is one (k, n) by columns: the fragment of b is declared col_major, and
+//           nothing is transposed.
+// source    CUDA programming guide, "Warp matrix functions"
+
+#include "wmma.cuh"
+
+static_assert(ELEMENT == 1 || ELEMENT == 2, "matmul_nt/wmma: elements must have 16 bits");
+
+extern "C" __global__ __launch_bounds__(256) void matmul_nt_wmma(const element_t* __restrict__ a,
+                                                                 const element_t* __restrict__ b,
+                                                                 element_t* __restrict__ y, long long m,
+                                                                 long long n, long long k) {
+    __shared__ FragmentTiles<true, element_t> tiles;
+    const auto finish = [](float value, long long) { return value; };
+    fragment_product(a, b, y, m, n, k, tiles, finish);
+}
