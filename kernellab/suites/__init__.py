@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from kernellab.results import Results
     from kernellab.suites.bench import Bench
 
-SUITES = ("peers", "memory", "rows", "ladder", "blocks", "strides", "counters", "clock", "compare", "large")
+SUITES = (
+    "peers", "memory", "rows", "products", "ladder", "blocks", "strides", "counters", "clock", "compare", "large",
+)  # fmt: skip
 
 
 def run(name: str, bench: Bench) -> Results:

@@ -216,18 +216,18 @@ class Arena:
         return Own(work, plan, language, tuple(calls))
 
 
-def filled(device: Any, spec: ArraySpec, salt: int, contents: str = "random") -> Any:
+def filled(device: Any, spec: ArraySpec, salt: int, contents: str = "random", deviation: float = 1.0) -> Any:
     """Return an array on the device whose elements are hashes of their places.
 
     Floats of one axis lie in [0.5, 1.5) but for one of 4 (sums do not cancel, the largest is unique); those
-    of a matrix are nearly normal; anything else has random bits.
+    of a matrix are nearly normal, of that deviation; anything else has random bits.
     """
     array, xp = device.empty(spec), device.cupy
     flat = array.reshape(-1)
     for start in range(0, spec.size, CHUNK):
         stop = min(start + CHUNK, spec.size)
         places = xp.arange(start + 1, stop + 1, dtype="uint64") + np.uint64(salt << 40)
-        flat[start:stop] = _values(places, spec, contents).astype(flat.dtype)
+        flat[start:stop] = _values(places, spec, contents, deviation).astype(flat.dtype)
     if is_float(spec.dtype) and len(spec.shape) == 1 and spec.size:
         flat[2 * spec.size // 3] = flat.dtype.type(0x4080 if _is_carried(spec, flat) else 4)
     return array
@@ -237,7 +237,7 @@ def _is_carried(spec: ArraySpec, flat: Any) -> bool:
     return bool(spec.dtype == ml_dtypes.bfloat16 and flat.dtype.kind == "u")
 
 
-def _values(places: Any, spec: ArraySpec, contents: str) -> Any:
+def _values(places: Any, spec: ArraySpec, contents: str, deviation: float) -> Any:
     bits = places * HASH
     bits = (bits ^ (bits >> np.uint64(29))) * MIX
     bits = bits ^ (bits >> np.uint64(32))
@@ -250,7 +250,7 @@ def _values(places: Any, spec: ArraySpec, contents: str) -> Any:
     else:  # the sum of four uniform numbers, of variance 4/12
         parts = ((bits >> np.uint64(16 * k)) & np.uint64(0xFFFF) for k in range(4))
         total = functools.reduce(operator.add, (part.astype("float32") for part in parts))
-        values = (total * np.float32(2.0**-16) - np.float32(2)) * np.float32(3**0.5)
+        values = (total * np.float32(2.0**-16) - np.float32(2)) * np.float32(deviation * 3**0.5)
     if spec.dtype == ml_dtypes.bfloat16:  # cut, so that both carriers of bfloat16 hold the same
         words = values.view("uint32") >> np.uint32(16)
         return _Carried(words.astype("uint16"))
@@ -283,12 +283,13 @@ def answers(plan: Plan, inputs: Mapping[str, Any]) -> dict[str, Answer]:
         expected = reference(**given, **plan.parameters)
         sizes = problem.magnitude(**given, **plan.parameters) if problem.magnitude else {}
     return {
-        name: Answer(expected[name], _limit(plan, expected[name], sizes.get(name), spec.dtype), spec.dtype)
+        name: Answer(expected[name], limit_of(plan, expected[name], sizes.get(name), spec.dtype), spec.dtype)
         for name, spec in plan.outputs.items()
     }
 
 
-def _limit(plan: Plan, expected: Any, magnitude: Any, dtype: np.dtype[Any]) -> Any:
+def limit_of(plan: Plan, expected: Any, magnitude: Any, dtype: np.dtype[Any]) -> Any:
+    """Return the largest error that each element of an output may have."""
     if not is_float(dtype):
         return 0
     finfo = ml_dtypes.finfo(dtype)
@@ -298,4 +299,4 @@ def _limit(plan: Plan, expected: Any, magnitude: Any, dtype: np.dtype[Any]) -> A
     return scale * (plan.roundings * float(finfo.eps))
 
 
-__all__ = ["Answer", "Arena", "Own", "answers", "filled", "widened"]
+__all__ = ["Answer", "Arena", "Own", "answers", "filled", "limit_of", "widened"]

@@ -64,6 +64,8 @@ class Peer:
         Whether it drops elements of its own choice: then the share and the values of those kept are judged.
     is_for : callable
         ``is_for(arena)``: whether it takes part.
+    slack : float
+        Times our own limit that it may miss; 0 for what is usual in the element.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Peer:
     family: str = ""
     is_random: bool = False
     is_for: Callable[[Arena], bool] = lambda arena: True
+    slack: float = 0.0
 
 
 def torch_on_stream(xp: Any) -> Any:
@@ -123,7 +126,8 @@ def peer_work(arena: Arena, peer: Peer, plan: Plan) -> CallWorkload:
         found = out if given_back is None else as_array(xp, given_back)
         if peer.is_random:
             return _dropped(arena, peer, plan, found)
-        return arena.answers(plan)[name].judge(xp, peer.name, name, found, SLACK.get(arena.element, 4.0))
+        slack = peer.slack or SLACK.get(arena.element, 4.0)
+        return arena.answers(plan)[name].judge(xp, peer.name, name, found, slack)
 
     def spoil() -> None:
         held.clear()

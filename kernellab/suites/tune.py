@@ -9,9 +9,9 @@ from dataclasses import replace
 from kernellab.errors import SpecError
 from kernellab.kernel import Kernel, Language
 from kernellab.report.table import Column, Table
-from kernellab.suites.arena import Arena
 from kernellab.suites.bench import Bench
 from kernellab.suites.precompile import precompile
+from kernellab.suites.product_arena import arena_of
 from kernellab.suites.race import race
 
 
@@ -80,7 +80,7 @@ def tune(
     if set(sizes) != wanted:
         told = ", ".join(sorted(wanted))
         raise SpecError(f"{kernel.id}: sizes are {', '.join(sizes) or 'none'}, it takes {told}; give each")
-    arena = Arena(bench, kernel.problem, dict(sizes), element or kernel.element or "float32")
+    arena = arena_of(bench, kernel.problem, dict(sizes), element or kernel.element or "float32")
     tried = {"as chosen": kernel, **variants(kernel, sweeps)}
     notes: list[str] = []
     ready = {}
@@ -105,13 +105,14 @@ def tune(
             f"{1e6 * seconds:.2f}",
             f"{row['gigabytes_per_second']:.0f}",
             f"{row['fraction_of_copy']:.3f}",
+            f"{row['flops'] / seconds / 1e12:.4g}" if row["flops"] else "-",
         )
         for seconds, label, row in found
     )
     columns = (
         Column("set"),
         Column("ran with"),
-        *(Column(x, "measured", True) for x in ("us", "GB/s", "of copy")),
+        *(Column(x, "measured", True) for x in ("us", "GB/s", "of copy", "TFLOP/s")),
     )
     words = " ".join(f"{name}={value}" for name, value in sizes.items())
     return Table(f"{kernel.id} {arena.element} {language}, {words}", columns, rows_shown, tuple(notes))
