@@ -2,12 +2,12 @@
 //
 // computes  y[r][c] = gelu((x[r][c] - mean) / sqrt(variance + eps) * weight[c] + bias[c]), of each row r
 // mapping   CLUSTER blocks -> row after row, VECTORS times 16 bytes a thread each
-// load x 16 sectors/request
+// load work 16 sectors/request
 // load weight 16 sectors/request
 // load bias 16 sectors/request
 // store y 16 sectors/request
 // shared store scratch 1 wavefronts/request
-// shared load scratch 2 wavefronts/request
+// shared load scratch 1 wavefronts/request
 // shared load staged 4 wavefronts/request
 // teaches   Blocks of a cluster write to each other's shared memory, so a row of many blocks meets without a second
 //           launch and without a second read. The rest is as in the rung pipelined.

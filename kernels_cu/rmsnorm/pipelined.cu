@@ -3,11 +3,11 @@
 // computes  y[r][c] = x[r][c] / sqrt(mean of x[r][k] * x[r][k] over k + eps) * weight[c]
 // mapping   BLOCKS blocks a multiprocessor stay; block b -> rows b, b + the number of blocks, ...; VECTORS times 16
 //           bytes a thread
-// load x 16 sectors/request
+// load work 16 sectors/request
 // load weight 16 sectors/request
 // store y 16 sectors/request
 // shared store scratch 1 wavefronts/request
-// shared load scratch 2 wavefronts/request
+// shared load scratch 1 wavefronts/request
 // shared load staged 4 wavefronts/request
 // teaches   A row that takes a whole block leaves nobody else to keep the memory busy while it is computed. Here the
 //           block's own next row is in flight meanwhile: cp.async goes from memory to shared memory without

@@ -3,7 +3,7 @@
 // computes  y[r][c] = exp(x[r][c] - top) / sum of exp(x[r][k] - top) over k, where top is the row's maximum
 // mapping   BLOCKS blocks a multiprocessor stay; block b -> rows b, b + the number of blocks, ...; VECTORS times 16
 //           bytes a thread
-// load x 16 sectors/request
+// load work 16 sectors/request
 // store y 16 sectors/request
 // shared store scratch 1 wavefronts/request
 // shared load scratch 2 wavefronts/request

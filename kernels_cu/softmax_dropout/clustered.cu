@@ -2,7 +2,7 @@
 //
 // computes  y[r][c] = softmax(x[r])[c] / (1 - p) where the random bits of element (r, c) keep it, else 0
 // mapping   CLUSTER blocks -> row after row, VECTORS times 16 bytes a thread each
-// load x 16 sectors/request
+// load work 16 sectors/request
 // store y 16 sectors/request
 // shared store scratch 1 wavefronts/request
 // shared load scratch 2 wavefronts/request
