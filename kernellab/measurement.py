@@ -110,7 +110,7 @@ def prepare(
 
 def _case(kernel: Kernel, case: str | Case | None) -> Case:
     if case is None:
-        return kernel.problem.cases[0]
+        return next(iter(kernel.cases), kernel.problem.cases[0])
     return case if isinstance(case, Case) else kernel.problem.case(case)
 
 

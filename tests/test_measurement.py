@@ -62,6 +62,13 @@ def test_the_first_case_with_a_fixed_seed_is_the_default():
     assert measure("uneven_work/unsorted").readings == measure("uneven_work/unsorted").readings
 
 
+def test_the_default_case_is_of_the_kernel_s_elements():
+    of_bytes = replace(catalog.kernel("copy/float4"), elements=("uint8",), constants={}, fallback=None)
+    record = measure(of_bytes, language="cuda-c")
+    assert record.is_right
+    assert record.case == of_bytes.cases[0].name
+
+
 def test_own_case():
     record = measure("transpose/naive", case=Case("mine", {"rows": 3, "columns": 70}))
     assert (record.case, record.sizes) == ("mine", {"rows": 3, "columns": 70})

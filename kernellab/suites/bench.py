@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,7 +15,7 @@ from kernellab.instruments.clock import Rule, Stopwatch, Timing
 from kernellab.kernel import LANGUAGES, Kernel, Language
 from kernellab.measurement import environment, judge
 from kernellab.plan import Plan, bind
-from kernellab.problem import Case, Problem
+from kernellab.problem import ELEMENTS, Case, Problem
 from kernellab.results import Results, Shown, sources_of
 from kernellab.timing import COPY
 from kernellab.workload import PlanWorkload, Workload, copy_workload, time_workloads
@@ -78,18 +78,19 @@ class Bench:
         return bind(kernel, inputs, limits=self.device.limits, **parameters)
 
     def enlarged(self, kernel: Kernel) -> Plan:
-        """Bind a kernel to its problem's first case, enlarged; along the first size only where limits ask it.
+        """Bind a kernel to its first case, enlarged; along the first size only where limits ask it.
 
         Raises
         ------
         SpecError
             If it can be bound to neither.
         """
+        case = kernel.cases[0]
         try:
-            return self.plan(kernel, scaled(kernel.problem, self.nbytes))
+            return self.plan(kernel, scaled(kernel.problem, self.nbytes, case))
         except SpecError:
-            first = next(iter(kernel.problem.cases[0].sizes))
-            return self.plan(kernel, scaled(kernel.problem, self.nbytes, only=first))
+            first = next(iter(case.sizes))
+            return self.plan(kernel, scaled(kernel.problem, self.nbytes, case, only=first))
 
     def workload(self, plan: Plan, language: Language, name: str = "") -> PlanWorkload:
         """Build a plan, run it once between guard bands, verify that, and make it ready to be timed."""
@@ -159,7 +160,8 @@ def scaled(problem: Problem, nbytes: int, case: Case | None = None, only: str = 
     from kernellab import catalog
 
     small = case or problem.cases[0]
-    kernel = catalog.ladder(problem.name)[0]
+    ladder = catalog.ladder(problem.name)
+    kernel = next(rung for rung in ladder if small.element in (rung.elements or ELEMENTS[:1]))
     cost = kernel.cost or problem.cost
     dtypes = {item.name: item.at(small.element).numpy_dtype for item in kernel.inputs}
     most = max(small.sizes.values())
@@ -176,7 +178,7 @@ def scaled(problem: Problem, nbytes: int, case: Case | None = None, only: str = 
 
     while moved() < nbytes:  # not all that grew counts
         sizes |= {name: 2 * sizes[name] for name in grown}
-    return Case(f"{small.name}, enlarged", sizes, small.parameters, small.contents)
+    return replace(small, name=f"{small.name}, enlarged", sizes=sizes)
 
 
 def timed_row(work: Workload, timing: Timing, copy: Timing | None, **more: Any) -> dict[str, Any]:

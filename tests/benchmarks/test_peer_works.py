@@ -120,7 +120,7 @@ def test_each_peer_gives_the_problem_s_answer(problem: str, peer: peer_works.Pee
     if peer.name == "CUB":
         pytest.skip("CUB runs on a GPU only")
     where = arena_of(problem)
-    work = peer_work(where, peer, where.plan(catalog.ladder(problem)[-1]))
+    work = peer_work(where, peer, where.plan(rows.last(problem)))
     work.poison()
     assert not work.verify().is_right
     work.run()
