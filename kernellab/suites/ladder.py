@@ -35,17 +35,19 @@ COLUMNS = (
 
 
 def run(bench: Bench) -> Results:
-    """Time the whole catalogue at about `bench.nbytes` a launch, float32."""
+    """Time the whole catalogue at about `bench.nbytes` a launch, each rung in its first element."""
     # Those whose inputs come from the host take longest, so they come last.
     kernels = sorted(right_kernels(catalog.kernels()), key=lambda kernel: kernel.problem.name in FROM_HOST)
     notes: list[tuple[str, str]] = []
     late: list[str] = []
-    arenas = {name: arena_for(bench, name) for name in dict.fromkeys(k.problem.name for k in kernels)}
+    last = {heat_of(kernel): kernel for kernel in kernels}
+    arenas = {heat: arena_for(bench, *heat) for heat in last}
     precompile(bench, _entries(kernels, arenas), with_sass=True)
     rows: list[dict[str, Any]] = []
     for kernel in bench.within_budget(kernels, late, SHARE):
         bench.progress(kernel.id)
-        arena = arenas[kernel.problem.name]
+        heat = heat_of(kernel)
+        arena = arenas[heat]
         try:
             found = race(arena, _languages(kernel)) if arena else time_languages(bench, kernel)
             rows += explained(bench, kernel, arena, found)
@@ -54,8 +56,8 @@ def run(bench: Bench) -> Results:
         if arena:
             notes += [(kernel.id, note) for note in arena.notes]
             arena.notes.clear()
-        if kernel == catalog.ladder(kernel.problem.name)[-1]:
-            arenas[kernel.problem.name] = None  # its arrays are needed no more
+        if kernel is last[heat]:
+            arenas[heat] = None  # its arrays are needed no more
             bench.free()
     told = (*gathered(notes), *late)
     return bench.results(
@@ -65,7 +67,7 @@ def run(bench: Bench) -> Results:
         kernels,
         columns=COLUMNS,
         notes=(
-            "float32, cold L2, median; both languages and cudaMemcpy of as many bytes interleaved, outputs "
+            "float32, or the first that a rung takes; cold L2, median; both languages and cudaMemcpy of as many bytes interleaved, outputs "
             "verified before and after; speed is compulsory bytes by time",
             *told,
         ),
@@ -73,27 +75,33 @@ def run(bench: Bench) -> Results:
     )
 
 
-def arena_for(bench: Bench, name: str) -> Arena | None:
+def heat_of(kernel: Kernel) -> tuple[str, str]:
+    """Return the problem, and the element in which a rung is timed."""
+    return kernel.problem.name, kernel.cases[0].element
+
+
+def arena_for(bench: Bench, name: str, element: str) -> Arena | None:
     """Return a problem's arena, or None where its inputs have to come from the host."""
     if name in FROM_HOST:
         return None
     found = catalog.problem(name)
-    return Arena(bench, found, _sizes(bench, found))
+    return Arena(bench, found, _sizes(bench, found, element), element)
 
 
-def _sizes(bench: Bench, problem: Problem) -> Mapping[str, int]:
+def _sizes(bench: Bench, problem: Problem, element: str) -> Mapping[str, int]:
     """Return sizes that every rung can be bound to: along the first only where limits ask it; rows of the usual length."""
-    first = problem.cases[0]
+    first = next(case for case in problem.cases if case.element == element)
     if {"rows", "columns"} <= set(first.sizes) and problem.name != "transpose":
         usual = replace(first, sizes={**first.sizes, "columns": USUAL})
         return scaled(problem, bench.nbytes, usual, only="rows").sizes
-    whole = scaled(problem, bench.nbytes).sizes
-    arena = Arena(bench, problem, whole)
+    whole = scaled(problem, bench.nbytes, first).sizes
+    arena = Arena(bench, problem, whole, element)
     try:
         for kernel in right_kernels(catalog.ladder(problem.name)):
-            arena.plan(kernel)
+            if heat_of(kernel) == (problem.name, element):
+                arena.plan(kernel)
     except SpecError:
-        return scaled(problem, bench.nbytes, only=next(iter(problem.cases[0].sizes))).sizes
+        return scaled(problem, bench.nbytes, first, only=next(iter(first.sizes))).sizes
     return whole
 
 
@@ -101,11 +109,13 @@ def _languages(kernel: Kernel) -> list[tuple[Kernel, Language]]:
     return [(kernel, language) for language in languages_of(kernel)]
 
 
-def _entries(kernels: Iterable[Kernel], arenas: Mapping[str, Arena | None]) -> list[tuple[Kernel, Language]]:
+def _entries(
+    kernels: Iterable[Kernel], arenas: Mapping[tuple[str, str], Arena | None]
+) -> list[tuple[Kernel, Language]]:
     """Return what will be compiled, with the constants that it will have."""
     found: list[tuple[Kernel, Language]] = []
     for kernel in kernels:
-        arena = arenas[kernel.problem.name]
+        arena = arenas[heat_of(kernel)]
         found += compiled(arena, _languages(kernel)) if arena else _languages(kernel)
     return found
 

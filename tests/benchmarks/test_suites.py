@@ -62,6 +62,18 @@ def test_ladder_times_every_right_kernel_in_every_language(
     assert [line.partition(":")[0] for line in found.lines] == ["transpose", "relu", "copy"]
 
 
+def test_a_rung_of_other_elements_has_an_arena_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = catalog.kernel("scale/scalar"), catalog.kernel("scale/vectorised")
+    both = (first, replace(second, elements=("float16",), constants={}, fallback=None))
+    monkeypatch.setattr(catalog, "kernels", lambda: both)
+    monkeypatch.setattr(catalog, "ladder", lambda name: both)
+    found = ladder.run(bench())
+    assert {row["kernel"]: row["element"] for row in found.rows if "samples" in row} == {
+        "scale/scalar": "float32",
+        "scale/vectorised": "float16",
+    }
+
+
 def test_every_right_kernel_can_be_enlarged() -> None:
     where = bench()
     for kernel in right_kernels(catalog.kernels()):
