@@ -42,8 +42,8 @@ class Geometry:
 
     Attributes
     ----------
-    block : tuple of int or str
-        Threads of a block along x, y, z; a string names a constant of the kernel.
+    block : tuple of int, str or callable
+        Threads of a block along x, y, z; a string names a constant of the kernel, ``f(at)`` derives from them.
     grid : callable
         ``grid(at) -> tuple`` of blocks along x, y, z. ``at`` maps the names of sizes, parameters and
         constants to integers, ``"threads"`` to the threads of one block and ``"multiprocessors"`` to those of
@@ -52,19 +52,25 @@ class Geometry:
         ``f(at) -> bytes``: what the kernel declares in its source, and what the launch adds.
     """
 
-    block: tuple[int | str, ...]
+    block: tuple[int | str | Callable[[Sizes], int], ...]
     grid: Callable[[Sizes], tuple[int, ...]]
     static_shared: Callable[[Sizes], int] | None = None
     dynamic_shared: Callable[[Sizes], int] | None = None
 
     def block_at(self, at: Sizes) -> Dim3:
         """Return the block's (x, y, z)."""
-        return as_dim3(tuple(int(at[side]) if isinstance(side, str) else int(side) for side in self.block))
+        return as_dim3(tuple(_side(side, at) for side in self.block))
 
     def grid_at(self, at: Sizes) -> Dim3:
         """Return the grid's (x, y, z)."""
         threads = math.prod(self.block_at(at))
         return as_dim3(tuple(int(side) for side in self.grid({**at, "threads": threads})))
+
+
+def _side(side: int | str | Callable[[Sizes], int], at: Sizes) -> int:
+    if isinstance(side, str):
+        return int(at[side])
+    return int(side(at) if callable(side) else side)
 
 
 def as_dim3(sides: tuple[int, ...]) -> Dim3:

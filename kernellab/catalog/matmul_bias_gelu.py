@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from kernellab.catalog import products
-from kernellab.kernel import Kernel
-from kernellab.problem import ELEMENTS
+from kernellab.catalog import product_rungs, products, warp_rungs
 
 PROBLEM = products.problem("matmul_bias_gelu")
 
-BLOCKED = Kernel(
-    PROBLEM, "blocked", products.arguments(PROBLEM), products.BLOCKED, "to come", elements=ELEMENTS
-)
+BLOCKED = product_rungs.blocked(PROBLEM)
+BUFFERED = product_rungs.buffered(PROBLEM)
 
-LADDER = (BLOCKED, products.wgmma(PROBLEM, BLOCKED))
+WMMA = warp_rungs.wmma(PROBLEM)
+MMA = warp_rungs.mma(PROBLEM, WMMA)
+
+LADDER = (BLOCKED, BUFFERED, WMMA, MMA, products.wgmma(PROBLEM, WMMA), warp_rungs.wmma_faulty(PROBLEM))

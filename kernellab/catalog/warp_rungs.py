@@ -32,6 +32,28 @@ def wmma(problem: Problem) -> Kernel:
     )
 
 
+def wmma_faulty(problem: Problem) -> Kernel:
+    """Return the exhibit: a published example's two faults."""
+    cases = products.cases(is_activated=True)
+    return Kernel(
+        problem,
+        "wmma_faulty",
+        products.arguments(problem),
+        Geometry(
+            block=(256,),
+            grid=lambda at: (covering(at["m"] // 16 * (at["n"] // 16), 8),),
+            static_shared=lambda at: 4 * 8 * 16 * 24,
+        ),
+        NO_TWIN,
+        {"AS_WRITTEN": 0},
+        elements=("float16",),
+        requires=("sm_80",),
+        refusal=_in_fragments,
+        fault="the bias is looked up by fragment element, whose column is not defined",
+        fails_on=tuple(c.name for c in cases if c.element == "float16" and not _in_fragments(c.sizes)),
+    )
+
+
 def mma(problem: Problem, fallback: Kernel) -> Kernel:
     """Return the rung by ``mma.sync``, for rows that start at multiples of 16 bytes."""
     return Kernel(
@@ -39,7 +61,7 @@ def mma(problem: Problem, fallback: Kernel) -> Kernel:
         "mma",
         products.arguments(problem),
         Geometry(
-            block=("THREADS",),
+            block=(lambda at: at["ROWS"] * at["COLUMNS"] // 128,),
             grid=lambda at: (covering(at["m"], at["ROWS"]) * covering(at["n"], at["COLUMNS"]),),
             dynamic_shared=_stages,
         ),
@@ -50,7 +72,6 @@ def mma(problem: Problem, fallback: Kernel) -> Kernel:
         refusal=products.in_vectors,
         alignment=16,
         fallback=fallback,
-        derived={"THREADS": lambda at: at["ROWS"] * at["COLUMNS"] // 128},
         constraint=_broken,
         tuning=Tuning(BASE, shape_for),
     )
@@ -68,6 +89,15 @@ def shape_for(sizes: Sizes, element: str) -> dict[str, int]:
     return LARGE if 2 * tiles > sizes["multiprocessors"] else BASE
 
 
+def _in_fragments(sizes: Sizes) -> str:
+    for name in ("m", "n", "k"):
+        if sizes[name] % 16 or not sizes[name]:
+            return (
+                f"{name} is {sizes[name]}, it must be a multiple of 16 and not 0; take matmul_bias_gelu/wmma"
+            )
+    return ""
+
+
 def _stages(at: Sizes) -> int:
     return 2 * at["STAGES"] * at["DEPTH"] * (at["ROWS"] + at["COLUMNS"])
 
@@ -77,8 +107,8 @@ def _broken(constants: Sizes) -> str:
     if (rows, columns) not in ((128, 128), (128, 256), (256, 128)) or depth not in (32, 64):
         rule = "they must be 128 x 128, 128 x 256 or 256 x 128, by 32 or 64"
         return f"ROWS x COLUMNS by DEPTH are {rows} x {columns} by {depth}, {rule}; take 128 x 256 by 64"
-    least = -(-256 // depth) // 2
-    if not max(2, least) <= constants["STAGES"] or _stages(constants) > SHARED:
-        rule = f"at least {max(2, least)}, and {SHARED} bytes hold {SHARED // (_stages(constants) // constants['STAGES'] or 1)}" if constants["STAGES"] > 0 else "at least 2"
-        return f"STAGES is {constants['STAGES']}, it must be {rule}; take 3"
+    held, least = _stages(constants), 2 * rows * columns
+    if constants["STAGES"] < 2 or not least <= held <= SHARED:
+        rule = f"it must be 2 or more, and hold {least} to {SHARED} bytes, not {held}"
+        return f"STAGES is {constants['STAGES']}, {rule}; take 3"
     return ""
