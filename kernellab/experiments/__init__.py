@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 FUNDAMENTALS = ("coalescing", "bank-conflicts", "divergence")
 """What ``kernellab run`` runs when no name is given."""
-EXPERIMENTS = (*FUNDAMENTALS, "fusion", "auto-fusion", "ladders")
+EXPERIMENTS = (*FUNDAMENTALS, "fusion", "auto-fusion", "ladders", "matmul-ladder")
 
 
 def load(name: str) -> Experiment:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 COPY = "cudaMemcpy"
 RULE = Rule(budget=0.8)
+RIDGE = 16
+"""Operations a byte from which arithmetic limits and not memory: then a speed is one of operations."""
 CLOSE = 2.0**-12
 """How far, relative to the largest answer, the rows that NumPy does not judge may be from each other."""
 
@@ -62,6 +64,7 @@ class GpuClock:
         self.device = device
         self.language = language
         self.nbytes: dict[str, int] = {}
+        self.flops: dict[str, int] = {}
         self._inputs = {} if inputs is None else inputs
 
     def ratio(self, slow: Point, fast: Point) -> Ratio:
@@ -89,6 +92,7 @@ class GpuClock:
         plans = [self._workload(point) for point in points]
         works: list[Workload] = [*plans]
         self.nbytes = {work.name: work.nbytes for work in plans}
+        self.flops = {w.name: w.flops for w in plans if w.flops > RIDGE * w.nbytes}
         if has_copy:
             works.append(copy_workload(self.device, works[0].nbytes, COPY))
         try:
@@ -205,7 +209,8 @@ def time_sweep(sweep: Sweep, device: Any, records: Mapping[str, dict[str, Record
             continue
         for point in known:
             record, timing = found[point.label], timings[point.label]
-            speeds = readings(Timed(timing, timings[COPY]), clock.nbytes.get(point.label, 0), 0)
+            nbytes, flops = (known.get(point.label, 0) for known in (clock.nbytes, clock.flops))
+            speeds = readings(Timed(timing, timings[COPY]), nbytes, flops)
             about = f"timed on {point.case.name}"
             found[point.label] = replace(
                 record,

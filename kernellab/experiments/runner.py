@@ -37,6 +37,7 @@ Progress = Callable[[str, int, int], None]
 ON_GPU = "a GPU run gives answers and times; counts come from --device emulator or both"
 TIME = Column("us", "seconds_cold", 2, 1e6)
 SPEED = Column("of\ncopy", "fraction_of_copy", 3)
+RATE = Column("TFLOP\n/s", "flops_per_second", 1, 1e-12)
 
 
 def run(
@@ -153,7 +154,11 @@ def _compile(experiment: Experiment, where: Device, languages: Sequence[Language
         for case in (point.case, point.large if is_timed else None):
             if case is not None:
                 kernel = point.kernel.tuned(case.sizes, where.limits.multiprocessors)
-                key = kernel.problem.name if kernel is point.kernel else f"{kernel.id} {kernel.constants}"
+                key = (
+                    f"{kernel.problem.name} {kernel.element}"
+                    if kernel is point.kernel
+                    else f"{kernel.id} {kernel.constants}"
+                )
                 groups.setdefault(key, {})[kernel.id] = kernel
     jobs = [
         (tuple(k for k in kernels.values() if language == "cuda-c" or k.has_twin), language)
@@ -198,11 +203,17 @@ def _measure(experiment: Experiment, point: Point, language: Language, where: st
 
 
 def _panel(sweep: Sweep, records: dict[str, dict[str, Record]]) -> Panel:
-    is_timed = any(item.timings for found in records.values() for item in found.values())
+    timed = [item for found in records.values() for item in found.values() if item.timings]
+    is_timed = bool(timed)
+    rated = any(reading.name == RATE.reading for item in timed for reading in item.readings)
     large = next((point.large.name for point in sweep.points if point.large), "")
     return Panel(
         title=f"{sweep.title}; timed: {large}" if large and is_timed else sweep.title,
-        columns=(*sweep.columns, *((TIME,) if is_timed else ()), *((SPEED,) if is_timed and large else ())),
+        columns=(
+            *sweep.columns,
+            *((TIME,) if is_timed else ()),
+            *((RATE if rated else SPEED,) if is_timed and large else ()),
+        ),
         labels=tuple(point.label for point in sweep.points),
         faults={point.label: point.kernel.fault for point in sweep.points if point.kernel.fault},
         records=records,
