@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kernellab.api import apply
     from kernellab.api_histogram import histogram
+    from kernellab.api_matmul import matmul, matmul_bias_gelu
     from kernellab.api_reduce import argmax, cumsum, max, sum
     from kernellab.api_rows import (
         bias_gelu,
@@ -77,6 +78,8 @@ _HOMES = {
     "histogram": "api_histogram",
     "layernorm": "api_rows",
     "layernorm_gelu": "api_rows",
+    "matmul": "api_matmul",
+    "matmul_bias_gelu": "api_matmul",
     "max": "api_reduce",
     "measure": "measurement",
     "relu": "functions",
@@ -144,6 +147,8 @@ __all__ = [
     "histogram",
     "layernorm",
     "layernorm_gelu",
+    "matmul",
+    "matmul_bias_gelu",
     "max",
     "measure",
     "relu",

@@ -77,7 +77,8 @@ def error_bound(element: str, k: int, accumulator: str = "float32") -> float:
     """Return the largest error that a right product may have, in proportion to the sum of |a| |b|.
 
     A chain of `k` additions, each rounded to nearest, drifts as the square root of `k`. Tensor cores, which take
-    16-bit elements 16 at a time, cut off instead: half a unit each time, of a sum half as large on average.
+    16-bit elements 16 at a time, cut off instead: half a unit each time, of a sum half as large on average. A sum
+    in float16 soon loses the whole of each term.
 
     Parameters
     ----------
@@ -96,6 +97,7 @@ def error_bound(element: str, k: int, accumulator: str = "float32") -> float:
     """
     unit = float(np.finfo(np.dtype(accumulator)).eps)
     drift = math.sqrt(k) + (0 if element == "float32" else k / 64)
+    drift = k if accumulator == "float16" else drift
     return unit * drift + (2.0**-10 if element == "tensorfloat32" else 0.0)
 
 

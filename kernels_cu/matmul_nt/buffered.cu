@@ -8,7 +8,7 @@
 // shared load a_tile 2 wavefronts/request
 // shared load b_tile 2 wavefronts/request
 // teaches   Nothing waits: copies for later steps are under way, the next fragments are loaded while 64 products
-//           of this one are formed. 1024 of 1177 instructions of the main loop multiply. Lanes are paired so that a
+//           of this one are formed. 1024 of 1167 instructions of the main loop multiply. Lanes are paired so that a
 //           load of 16 bytes takes two wavefronts, where the obvious order takes four.
 // source    CUTLASS, "Efficient GEMM in CUDA"
 

@@ -95,10 +95,8 @@ def test_costs():
 
 def test_first_cases_fill_their_warps():
     for name in catalog.PROBLEMS:
-        problem = catalog.problem(name)
-        arrays = problem.inputs(problem.cases[0])
         for rung in catalog.kernels(name):
-            for launch in bind(rung, arrays).steps:
+            for launch in bind(rung, rung.problem.inputs(rung.cases[0])).steps:
                 assert np.prod(launch.block) % 32 == 0
     trips = catalog.problem("uneven_work").inputs(catalog.problem("uneven_work").cases[0])
     ordered = trips["trips"][trips["order"]].reshape(-1, 32)

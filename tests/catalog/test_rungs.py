@@ -51,7 +51,7 @@ def test_every_case(rung, language, binary_of):
 
 @each_rung
 def test_header_counts_are_true(rung, binary_of):
-    plan = plan_of(rung, rung.problem.cases[0])
+    plan = plan_of(rung, rung.cases[0])
     _, traces = run(plan, lambda part: binary_of(part, "cuda-c"), "cuda-c", errors="record")
     assert {trace.source for trace in traces} == {"SASS"}
     lines = [line for trace in traces for line in trace.lines]
@@ -64,7 +64,7 @@ def test_header_counts_are_true(rung, binary_of):
 def test_both_languages_count_the_same(rung, binary_of):
     both = []
     for language in LANGUAGES:
-        plan = plan_of(rung, rung.problem.cases[0])
+        plan = plan_of(rung, rung.cases[0])
         _, traces = run(plan, lambda part, to=language: binary_of(part, to), language, errors="record")
         assert {trace.source for trace in traces} == {"SASS"}
         both.append(totals(traces))
@@ -79,7 +79,7 @@ def test_both_languages_count_the_same(rung, binary_of):
 
 def test_the_faulty_copy_is_pointed_at(binary_of):
     (rung,) = catalog.kernels("copy/float4_faulty")
-    plan = plan_of(rung, rung.problem.cases[0])
+    plan = plan_of(rung, rung.cases[0])
     with pytest.raises(ExecutionError, match=r"out of bounds global load.*float4_faulty\.cu:18") as caught:
         run(plan, binary_of(rung, "cuda-c"), "cuda-c")
     assert {item.kind for item in caught.value.trace.diagnostics} == {"out of bounds"}
