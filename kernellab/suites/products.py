@@ -22,7 +22,7 @@ from kernellab.suites.rows import stages
 PLAIN, FUSED, AFTER = ("matmul", "matmul_nt"), ("matmul_bias_gelu", "matmul_nt_bias_gelu"), "bias_gelu"
 HALVES = ELEMENTS[1:]
 SIDES = (2048, 4096, 8192)
-RULE = Rule(budget=0.4, maximum=80)
+RULE = Rule(budget=0.4, maximum=75, queue=15)
 LONGEST = 3.0
 """Seconds that the samples of a rung may take at one size: a slower one stops at the size before."""
 PEAK = {"float32": 67e12, "float16": 989e12, "bfloat16": 989e12}
