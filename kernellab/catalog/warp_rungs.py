@@ -40,9 +40,9 @@ def wmma_faulty(problem: Problem) -> Kernel:
         "wmma_faulty",
         products.arguments(problem),
         Geometry(
-            block=(256,),
-            grid=lambda at: (covering(at["m"] // 16 * (at["n"] // 16), 8),),
-            static_shared=lambda at: 4 * 8 * 16 * 24,
+            block=(32,),
+            grid=lambda at: (at["m"] // 16 * (at["n"] // 16),),
+            static_shared=lambda at: 4 * 16 * 24,
         ),
         NO_TWIN,
         {"AS_WRITTEN": 0},

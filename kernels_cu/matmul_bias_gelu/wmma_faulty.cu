@@ -12,25 +12,20 @@
 //           float to a float: as it was written (AS_WRITTEN 1) this does not even compile.
 // source    two faults found in a published example, rebuilt here
 
-#include <mma.h>
-
 #include "gelu.cuh"
+#include "wmma.cuh"
 
 #ifndef AS_WRITTEN
 #define AS_WRITTEN 0
 #endif
+static_assert(AS_WRITTEN == 0 || AS_WRITTEN == 1, "matmul_bias_gelu/wmma_faulty: AS_WRITTEN must be 0 or 1");
 
-extern "C" __global__ __launch_bounds__(256) void matmul_bias_gelu_wmma_faulty(
+extern "C" __global__ __launch_bounds__(32) void matmul_bias_gelu_wmma_faulty(
     const element_t* __restrict__ a, const element_t* __restrict__ b, const element_t* __restrict__ bias,
     element_t* __restrict__ y, long long m, long long n, long long k, int form) {
     using namespace nvcuda;
-    __shared__ __align__(32) float patch[8][16 * 24];
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const long long tile = (long long)blockIdx.x * 8 + warp;
-    const long long row = tile / (n / 16) * 16, column = tile % (n / 16) * 16;
-    if (row >= m) {
-        return;
-    }
+    __shared__ __align__(32) float patch[16 * 24];
+    const long long row = blockIdx.x / (n / 16) * 16, column = blockIdx.x % (n / 16) * 16;
     wmma::fragment<wmma::accumulator, 16, 16, 16, float> sum;
     wmma::fill_fragment(sum, 0.0f);
 #pragma unroll 1
@@ -50,12 +45,12 @@ extern "C" __global__ __launch_bounds__(256) void matmul_bias_gelu_wmma_faulty(
     // Wrong on purpose: a fragment of floats, a matrix of halves.
     wmma::store_matrix_sync(y + row * n + column, sum, n, wmma::mem_row_major);
 #else
-    float* const corner = patch[warp];
+    float* const corner = patch;
     wmma::store_matrix_sync(corner, sum, 24, wmma::mem_row_major);
     __syncwarp();
 #pragma unroll
-    for (int e = lane; e < 256; e += 32) {
-        const float value = patch[warp][e / 16 * 24 + e % 16];
+    for (int e = threadIdx.x; e < 256; e += 32) {
+        const float value = patch[e / 16 * 24 + e % 16];
         y[(row + e / 16) * n + column + e % 16] = from_float<element_t>(value);
     }
 #endif

@@ -28,7 +28,10 @@
 #ifndef STAGES
 #define STAGES 3
 #endif
-static_assert(DEPTH == 32 || DEPTH == 64, "matmul_nt_bias_gelu/mma: DEPTH must be 32 or 64");
+static_assert(ROWS % 64 == 0 && COLUMNS % 64 == 0 && ROWS * COLUMNS <= 128 * 256,
+              "matmul_nt_bias_gelu/mma: ROWS and COLUMNS must be multiples of 64, at most 128 x 256");
+static_assert((DEPTH == 32 || DEPTH == 64) && STAGES >= 2,
+              "matmul_nt_bias_gelu/mma: DEPTH must be 32 or 64, STAGES at least 2");
 static_assert(ELEMENT == 1 || ELEMENT == 2, "matmul_nt_bias_gelu/mma: elements must have 16 bits");
 
 extern "C" __global__ __launch_bounds__(ROWS* COLUMNS / 128) void matmul_nt_bias_gelu_mma(

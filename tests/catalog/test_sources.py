@@ -24,7 +24,7 @@ each_language = pytest.mark.parametrize("language", LANGUAGES)
 
 C_TYPES = {"float32": "float", "int64": "long long", "int32": "int", "bool": "bool", "uint8": "unsigned char"}
 C_TYPES |= {"uint32": "unsigned", "uint64": "unsigned long long"}
-VECTORS = {"float2": "float", "float4": "float", "Record": "float", "element_t": "float", "uint2": "uint64"}
+VECTORS = {"float2": "float", "float4": "float", "Record": "float", "uint2": "uint64"}
 
 
 def test_every_file_is_a_rung():
@@ -66,9 +66,13 @@ def test_signature_is_what_the_kernel_says(rung):
     operands = {operand.name: operand for operand in rung.operands}
     scalars = {parameter.name: parameter.dtype for parameter in rung.parameters}
     for base, pointer, name in parameters:
-        assert bool(pointer) == (name in operands)
+        assert bool(pointer) == (name in operands and name not in rung.tiles)
+        assert (base == "__grid_constant__ TileMap") == (name in rung.tiles)
         dtype = operands[name].dtype if pointer else scalars.get(name, "int64")
-        assert VECTORS.get(base, base) == C_TYPES[dtype]
+        if base == "element_t":
+            assert dtype == rung.element
+        elif name not in rung.tiles:
+            assert VECTORS.get(base, base) == C_TYPES[dtype]
 
 
 @each_twin
@@ -116,7 +120,8 @@ def test_no_return_before_a_barrier_and_no_host_code(rung):
 
 
 def kernel_bodies(code):
-    """The text of each __global__ function, from its opening brace to the closing one."""
+    """The text of each __global__ function, from its opening brace to the closing one, without small lambdas."""
+    code = re.sub(r"\[[=&]?\]\([^)]*\) {[^{}]*}", "", code)
     for after in code.split("__global__")[1:]:
         start = after.index("{")
         depth = 0
@@ -130,6 +135,9 @@ def kernel_bodies(code):
 def test_the_lint_sees_a_return_in_a_kernel_only():
     helper = "int f() { return 1; } __global__ void k() { if (f()) { g(); } } int h() { return 2; }"
     assert not any("return" in body for body in kernel_bodies(helper))
+    assert not any(
+        "return" in body for body in kernel_bodies("__global__ void k() { g([=](int) { return 1; }); }")
+    )
     assert any("return" in body for body in kernel_bodies("__global__ void k() { if (a) { return; } }"))
 
 
