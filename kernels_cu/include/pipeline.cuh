@@ -37,11 +37,12 @@ __device__ __forceinline__ void read_staged(const typename S::Held* staged, S sh
     }
 }
 
-template <class S, class Work>
-__device__ __forceinline__ void stage_row(const Work& work, S share, long long first, unsigned to) {
-    stage(work.x + first, share, to);
-    if constexpr (Work::IS_SUM) {
-        stage(work.residual + first, share, to + 16 * S::STEPS * S::members);
+template <bool is_sum, class S>
+__device__ __forceinline__ void stage_row(const typename S::T* x, const typename S::T* residual, S share,
+                                          long long first, unsigned to) {
+    stage(x + first, share, to);
+    if constexpr (is_sum) {
+        stage(residual + first, share, to + 16 * S::STEPS * S::members);
     }
     close_copies();
 }
@@ -83,16 +84,17 @@ __device__ __forceinline__ State of_cluster(const Work& work, State own, State (
 }
 
 template <class S, int blocks, class Work>
-__device__ __forceinline__ void rows_in_turn(const Work& work, typename S::T* y, long long rows,
-                                             long long columns, typename S::Held* staged) {
-    __shared__ typename Work::Scratch scratch[2][32];
+__device__ __forceinline__ void rows_in_turn(const Work& work, const typename S::T* x,
+                                             const typename S::T* residual, typename S::T* y,
+                                             typename S::Held* staged, typename Work::Scratch (*scratch)[32],
+                                             long long rows, long long columns) {
     __shared__ typename Work::State found[2][blocks];
     const long long start = (long long)(blockIdx.x % blocks) * S::HELD, left = columns - start;
     const long long step = gridDim.x / blocks;
     const S share = {(int)threadIdx.x, (int)(left < 0 ? 0 : left < S::HELD ? left : S::HELD)};
     const unsigned to = shared_place(staged);
     int turn = 0;
-    stage_row(work, share, blockIdx.x / blocks * columns + start, to);
+    stage_row<Work::IS_SUM>(x, residual, share, blockIdx.x / blocks * columns + start, to);
     if constexpr (blocks > 1) {
         meet_cluster();  // nobody writes to a block that has not begun
     }
@@ -110,7 +112,7 @@ __device__ __forceinline__ void rows_in_turn(const Work& work, typename S::T* y,
             }
         }
         if (row + step < rows) {
-            stage_row(work, share, (row + step) * columns + start, to);
+            stage_row<Work::IS_SUM>(x, residual, share, (row + step) * columns + start, to);
         }
         const auto own = work.take(share, value);
         const auto met = work.meet(own, share, scratch[turn]);
@@ -122,15 +124,16 @@ __device__ __forceinline__ void rows_in_turn(const Work& work, typename S::T* y,
 }
 
 template <int threads, int vectors, int blocks, class T, class Work>
-__device__ __forceinline__ void through_pipeline(const Work& work, T* y, long long rows, long long columns) {
-    static_assert(threads % 32 == 0 && threads <= 1024, "pipeline: THREADS must be whole warps");
-    extern __shared__ uint4 room[];
-    using Held = typename Piece<T, false>::type;
-    Held* staged = reinterpret_cast<Held*>(room);
+__device__ __forceinline__ void through_pipeline(const Work& work, const T* x, const T* residual, T* y,
+                                                 uint4* room, typename Work::Scratch (*scratch)[32],
+                                                 long long rows, long long columns) {
+    const auto staged = reinterpret_cast<typename Piece<T, false>::type*>(room);
     if (columns == blocks * threads * vectors * (long long)(16 / sizeof(T))) {
-        rows_in_turn<Share<T, threads, vectors, FULL>, blocks>(work, y, rows, columns, staged);
+        using S = Share<T, threads, vectors, FULL>;
+        rows_in_turn<S, blocks>(work, x, residual, y, staged, scratch, rows, columns);
     } else {
-        rows_in_turn<Share<T, threads, vectors, WIDE>, blocks>(work, y, rows, columns, staged);
+        using S = Share<T, threads, vectors, WIDE>;
+        rows_in_turn<S, blocks>(work, x, residual, y, staged, scratch, rows, columns);
     }
 }
 

@@ -327,11 +327,9 @@ __device__ __forceinline__ void rows_of(const Work& work, long long row, long lo
 // The frame of the rungs that keep rows in registers: `members` of the block's threads have rows_each rows. Two
 // scratches take turns, so that one barrier a row is enough.
 template <class T, int threads, int members, int vectors, int rows_each, class Work>
-__device__ __forceinline__ void through_registers(const Work& work, T* y, long long rows, long long columns) {
-    static_assert(threads <= 1024 && (members == threads || (members <= 32 && threads % 32 == 0)),
-                  "rows: THREADS must be GROUP, or whole warps where GROUP is up to 32");
-    static_assert(vectors >= 1 && rows_each >= 1, "rows: VECTORS and ROWS must be at least 1");
-    __shared__ typename Work::Scratch scratch[2][32];
+__device__ __forceinline__ void through_registers(const Work& work, T* y,
+                                                  typename Work::Scratch (*scratch)[32], long long rows,
+                                                  long long columns) {
     constexpr int HELD = members * vectors * int(16 / sizeof(T)), EACH = threads / members * rows_each;
     const int member = threadIdx.x % members;
     const long long block = (long long)blockIdx.x * EACH, row = block + threadIdx.x / members * rows_each;

@@ -2,7 +2,7 @@
 //
 // computes  y[r][c] = (x[r][c] - mean) / sqrt(variance + eps) * weight[c] + bias[c], of each row r
 // mapping   CLUSTER blocks -> row after row, VECTORS times 16 bytes a thread each
-// load work 16 sectors/request
+// load x 16 sectors/request
 // load weight 16 sectors/request
 // load bias 16 sectors/request
 // store y 16 sectors/request
@@ -26,10 +26,14 @@
 #ifndef CLUSTER
 #define CLUSTER 2
 #endif
+static_assert(THREADS % 32 == 0 && THREADS <= 1024, "layernorm/clustered: THREADS must be whole warps");
+static_assert(VECTORS >= 1 && CLUSTER >= 1, "layernorm/clustered: VECTORS and CLUSTER must be at least 1");
 
 extern "C" __global__ __cluster_dims__(CLUSTER) __launch_bounds__(THREADS) void layernorm_clustered(
     const element_t* __restrict__ x, const element_t* __restrict__ weight, const element_t* __restrict__ bias,
     element_t* __restrict__ y, long long rows, long long columns, float eps) {
     const Layernorm<element_t, false> work(x, nullptr, weight, bias, columns, eps);
-    through_pipeline<THREADS, VECTORS, CLUSTER>(work, y, rows, columns);
+    extern __shared__ uint4 room[];
+    __shared__ Deviations scratch[2][32];
+    through_pipeline<THREADS, VECTORS, CLUSTER>(work, x, x, y, room, scratch, rows, columns);
 }

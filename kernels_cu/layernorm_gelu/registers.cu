@@ -29,10 +29,14 @@
 #ifndef ROWS
 #define ROWS 1
 #endif
+static_assert(THREADS <= 1024 && (GROUP == THREADS || (GROUP <= 32 && THREADS % 32 == 0)),
+              "layernorm_gelu/registers: THREADS must be GROUP, or whole warps where GROUP is up to 32");
+static_assert(VECTORS >= 1 && ROWS >= 1, "layernorm_gelu/registers: VECTORS and ROWS must be at least 1");
 
 extern "C" __global__ __launch_bounds__(THREADS, 1024 / THREADS) void layernorm_gelu_registers(
     const element_t* __restrict__ x, const element_t* __restrict__ weight, const element_t* __restrict__ bias,
     element_t* __restrict__ y, long long rows, long long columns, float eps, int form) {
     const LayernormGelu<element_t> work = {{x, nullptr, weight, bias, columns, eps}, form};
-    through_registers<element_t, THREADS, GROUP, VECTORS, ROWS>(work, y, rows, columns);
+    __shared__ Deviations scratch[2][32];
+    through_registers<element_t, THREADS, GROUP, VECTORS, ROWS>(work, y, scratch, rows, columns);
 }

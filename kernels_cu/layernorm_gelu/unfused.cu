@@ -30,12 +30,16 @@
 #ifndef ROWS
 #define ROWS 1
 #endif
+static_assert(THREADS <= 1024 && (GROUP == THREADS || (GROUP <= 32 && THREADS % 32 == 0)),
+              "layernorm_gelu/unfused: THREADS must be GROUP, or whole warps where GROUP is up to 32");
+static_assert(VECTORS >= 1 && ROWS >= 1, "layernorm_gelu/unfused: VECTORS and ROWS must be at least 1");
 
 extern "C" __global__ __launch_bounds__(THREADS, 1024 / THREADS) void layernorm_gelu_unfused_norm(
     const element_t* __restrict__ x, const element_t* __restrict__ weight, const element_t* __restrict__ bias,
     element_t* __restrict__ h, long long rows, long long columns, float eps) {
     const Layernorm<element_t, false> work(x, nullptr, weight, bias, columns, eps);
-    through_registers<element_t, THREADS, GROUP, VECTORS, ROWS>(work, h, rows, columns);
+    __shared__ Deviations scratch[2][32];
+    through_registers<element_t, THREADS, GROUP, VECTORS, ROWS>(work, h, scratch, rows, columns);
 }
 
 extern "C" __global__ __launch_bounds__(THREADS) void layernorm_gelu_unfused_gelu(

@@ -3,7 +3,8 @@
 // computes  y[r][c] = (h[c] - mean of h) / sqrt(variance of h + eps) * weight[c] + bias[c], where h = x[r] +
 //           residual[r]
 // mapping   CLUSTER blocks -> row after row, VECTORS times 16 bytes a thread each
-// load work 16 sectors/request
+// load x 16 sectors/request
+// load residual 16 sectors/request
 // load weight 16 sectors/request
 // load bias 16 sectors/request
 // store y 16 sectors/request
@@ -27,11 +28,17 @@
 #ifndef CLUSTER
 #define CLUSTER 2
 #endif
+static_assert(THREADS % 32 == 0 && THREADS <= 1024,
+              "residual_layernorm/clustered: THREADS must be whole warps");
+static_assert(VECTORS >= 1 && CLUSTER >= 1,
+              "residual_layernorm/clustered: VECTORS and CLUSTER must be at least 1");
 
 extern "C" __global__ __cluster_dims__(CLUSTER) __launch_bounds__(THREADS) void residual_layernorm_clustered(
     const element_t* __restrict__ x, const element_t* __restrict__ residual,
     const element_t* __restrict__ weight, const element_t* __restrict__ bias, element_t* __restrict__ y,
     long long rows, long long columns, float eps) {
     const Layernorm<element_t, true> work(x, residual, weight, bias, columns, eps);
-    through_pipeline<THREADS, VECTORS, CLUSTER>(work, y, rows, columns);
+    extern __shared__ uint4 room[];
+    __shared__ Deviations scratch[2][32];
+    through_pipeline<THREADS, VECTORS, CLUSTER>(work, x, residual, y, room, scratch, rows, columns);
 }

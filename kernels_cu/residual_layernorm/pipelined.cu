@@ -4,7 +4,8 @@
 //           residual[r]
 // mapping   BLOCKS blocks a multiprocessor stay; block b -> rows b, b + the number of blocks, ...; VECTORS times 16
 //           bytes a thread
-// load work 16 sectors/request
+// load x 16 sectors/request
+// load residual 16 sectors/request
 // load weight 16 sectors/request
 // load bias 16 sectors/request
 // store y 16 sectors/request
@@ -29,11 +30,17 @@
 #ifndef BLOCKS
 #define BLOCKS 2
 #endif
+static_assert(THREADS % 32 == 0 && THREADS <= 1024,
+              "residual_layernorm/pipelined: THREADS must be whole warps");
+static_assert(VECTORS >= 1 && BLOCKS >= 1,
+              "residual_layernorm/pipelined: VECTORS and BLOCKS must be at least 1");
 
 extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void residual_layernorm_pipelined(
     const element_t* __restrict__ x, const element_t* __restrict__ residual,
     const element_t* __restrict__ weight, const element_t* __restrict__ bias, element_t* __restrict__ y,
     long long rows, long long columns, float eps) {
     const Layernorm<element_t, true> work(x, residual, weight, bias, columns, eps);
-    through_pipeline<THREADS, VECTORS, 1>(work, y, rows, columns);
+    extern __shared__ uint4 room[];
+    __shared__ Deviations scratch[2][32];
+    through_pipeline<THREADS, VECTORS, 1>(work, x, residual, y, room, scratch, rows, columns);
 }

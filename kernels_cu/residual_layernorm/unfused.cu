@@ -30,6 +30,9 @@
 #ifndef ROWS
 #define ROWS 1
 #endif
+static_assert(THREADS <= 1024 && (GROUP == THREADS || (GROUP <= 32 && THREADS % 32 == 0)),
+              "residual_layernorm/unfused: THREADS must be GROUP, or whole warps where GROUP is up to 32");
+static_assert(VECTORS >= 1 && ROWS >= 1, "residual_layernorm/unfused: VECTORS and ROWS must be at least 1");
 
 extern "C" __global__ __launch_bounds__(THREADS) void residual_layernorm_unfused_add(
     const element_t* __restrict__ x, const element_t* __restrict__ residual, element_t* __restrict__ h,
@@ -43,5 +46,6 @@ extern "C" __global__ __launch_bounds__(THREADS, 1024 / THREADS) void residual_l
     const element_t* __restrict__ h, const element_t* __restrict__ weight, const element_t* __restrict__ bias,
     element_t* __restrict__ y, long long rows, long long columns, float eps) {
     const Layernorm<element_t, false> work(h, nullptr, weight, bias, columns, eps);
-    through_registers<element_t, THREADS, GROUP, VECTORS, ROWS>(work, y, rows, columns);
+    __shared__ Deviations scratch[2][32];
+    through_registers<element_t, THREADS, GROUP, VECTORS, ROWS>(work, y, scratch, rows, columns);
 }

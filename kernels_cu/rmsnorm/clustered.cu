@@ -2,7 +2,7 @@
 //
 // computes  y[r][c] = x[r][c] / sqrt(mean of x[r][k] * x[r][k] over k + eps) * weight[c]
 // mapping   CLUSTER blocks -> row after row, VECTORS times 16 bytes a thread each
-// load work 16 sectors/request
+// load x 16 sectors/request
 // load weight 16 sectors/request
 // store y 16 sectors/request
 // shared store scratch 1 wavefronts/request
@@ -25,6 +25,8 @@
 #ifndef CLUSTER
 #define CLUSTER 2
 #endif
+static_assert(THREADS % 32 == 0 && THREADS <= 1024, "rmsnorm/clustered: THREADS must be whole warps");
+static_assert(VECTORS >= 1 && CLUSTER >= 1, "rmsnorm/clustered: VECTORS and CLUSTER must be at least 1");
 
 extern "C" __global__ __cluster_dims__(CLUSTER)
     __launch_bounds__(THREADS) void rmsnorm_clustered(const element_t* __restrict__ x,
@@ -32,5 +34,7 @@ extern "C" __global__ __cluster_dims__(CLUSTER)
                                                       element_t* __restrict__ y, long long rows,
                                                       long long columns, float eps) {
     const Rmsnorm<element_t> work = {x, weight, columns, eps};
-    through_pipeline<THREADS, VECTORS, CLUSTER>(work, y, rows, columns);
+    extern __shared__ uint4 room[];
+    __shared__ float scratch[2][32];
+    through_pipeline<THREADS, VECTORS, CLUSTER>(work, x, x, y, room, scratch, rows, columns);
 }

@@ -3,7 +3,7 @@
 // computes  y[r][c] = x[r][c] / sqrt(mean of x[r][k] * x[r][k] over k + eps) * weight[c]
 // mapping   BLOCKS blocks a multiprocessor stay; block b -> rows b, b + the number of blocks, ...; VECTORS times 16
 //           bytes a thread
-// load work 16 sectors/request
+// load x 16 sectors/request
 // load weight 16 sectors/request
 // store y 16 sectors/request
 // shared store scratch 1 wavefronts/request
@@ -27,10 +27,14 @@
 #ifndef BLOCKS
 #define BLOCKS 2
 #endif
+static_assert(THREADS % 32 == 0 && THREADS <= 1024, "rmsnorm/pipelined: THREADS must be whole warps");
+static_assert(VECTORS >= 1 && BLOCKS >= 1, "rmsnorm/pipelined: VECTORS and BLOCKS must be at least 1");
 
 extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void rmsnorm_pipelined(
     const element_t* __restrict__ x, const element_t* __restrict__ weight, element_t* __restrict__ y,
     long long rows, long long columns, float eps) {
     const Rmsnorm<element_t> work = {x, weight, columns, eps};
-    through_pipeline<THREADS, VECTORS, 1>(work, y, rows, columns);
+    extern __shared__ uint4 room[];
+    __shared__ float scratch[2][32];
+    through_pipeline<THREADS, VECTORS, 1>(work, x, x, y, room, scratch, rows, columns);
 }

@@ -2,7 +2,7 @@
 //
 // computes  y[r][c] = exp(x[r][c] - top) / sum of exp(x[r][k] - top) over k, where top is the row's maximum
 // mapping   CLUSTER blocks -> row after row, VECTORS times 16 bytes a thread each
-// load work 16 sectors/request
+// load x 16 sectors/request
 // store y 16 sectors/request
 // shared store scratch 1 wavefronts/request
 // shared load scratch 2 wavefronts/request
@@ -24,11 +24,15 @@
 #ifndef CLUSTER
 #define CLUSTER 2
 #endif
+static_assert(THREADS % 32 == 0 && THREADS <= 1024, "softmax/clustered: THREADS must be whole warps");
+static_assert(VECTORS >= 1 && CLUSTER >= 1, "softmax/clustered: VECTORS and CLUSTER must be at least 1");
 
 extern "C" __global__ __cluster_dims__(CLUSTER)
     __launch_bounds__(THREADS) void softmax_clustered(const element_t* __restrict__ x,
                                                       element_t* __restrict__ y, long long rows,
                                                       long long columns) {
     const Softmax<element_t> work = {x};
-    through_pipeline<THREADS, VECTORS, CLUSTER>(work, y, rows, columns);
+    extern __shared__ uint4 room[];
+    __shared__ Pair scratch[2][32];
+    through_pipeline<THREADS, VECTORS, CLUSTER>(work, x, x, y, room, scratch, rows, columns);
 }

@@ -3,7 +3,7 @@
 // computes  y[r][c] = exp(x[r][c] - top) / sum of exp(x[r][k] - top) over k, where top is the row's maximum
 // mapping   BLOCKS blocks a multiprocessor stay; block b -> rows b, b + the number of blocks, ...; VECTORS times 16
 //           bytes a thread
-// load work 16 sectors/request
+// load x 16 sectors/request
 // store y 16 sectors/request
 // shared store scratch 1 wavefronts/request
 // shared load scratch 2 wavefronts/request
@@ -26,11 +26,15 @@
 #ifndef BLOCKS
 #define BLOCKS 2
 #endif
+static_assert(THREADS % 32 == 0 && THREADS <= 1024, "softmax/pipelined: THREADS must be whole warps");
+static_assert(VECTORS >= 1 && BLOCKS >= 1, "softmax/pipelined: VECTORS and BLOCKS must be at least 1");
 
 extern "C" __global__ __launch_bounds__(THREADS,
                                         BLOCKS) void softmax_pipelined(const element_t* __restrict__ x,
                                                                        element_t* __restrict__ y,
                                                                        long long rows, long long columns) {
     const Softmax<element_t> work = {x};
-    through_pipeline<THREADS, VECTORS, 1>(work, y, rows, columns);
+    extern __shared__ uint4 room[];
+    __shared__ Pair scratch[2][32];
+    through_pipeline<THREADS, VECTORS, 1>(work, x, x, y, room, scratch, rows, columns);
 }

@@ -28,11 +28,15 @@
 #ifndef ROWS
 #define ROWS 1
 #endif
+static_assert(THREADS <= 1024 && (GROUP == THREADS || (GROUP <= 32 && THREADS % 32 == 0)),
+              "softmax_dropout/unfused: THREADS must be GROUP, or whole warps where GROUP is up to 32");
+static_assert(VECTORS >= 1 && ROWS >= 1, "softmax_dropout/unfused: VECTORS and ROWS must be at least 1");
 
 extern "C" __global__ __launch_bounds__(THREADS, 1024 / THREADS) void softmax_dropout_unfused_softmax(
     const element_t* __restrict__ x, element_t* __restrict__ h, long long rows, long long columns) {
     const Softmax<element_t> work = {x};
-    through_registers<element_t, THREADS, GROUP, VECTORS, ROWS>(work, h, rows, columns);
+    __shared__ Pair scratch[2][32];
+    through_registers<element_t, THREADS, GROUP, VECTORS, ROWS>(work, h, scratch, rows, columns);
 }
 
 extern "C" __global__ __launch_bounds__(THREADS) void softmax_dropout_unfused_dropout(
