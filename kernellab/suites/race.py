@@ -26,6 +26,7 @@ def race(
     peers: Iterable[Peer] = (),
     more: Callable[[Own], Iterable[CallWorkload]] = lambda own: (),
     rule: Rule = RULE,
+    name: Callable[[Kernel], str] = lambda kernel: "",
 ) -> Rows:
     """Time rungs, peers and a copy of as many bytes.
 
@@ -39,13 +40,16 @@ def race(
     more : callable
         ``more(own)``: further works that are made of one of ours.
     rule : Rule
+    name : callable
+        ``name(kernel)``: what a rung's row is called; by default after its id and language.
 
     Returns
     -------
     list of dict
         A row for each that was right.
     """
-    owns = [own for kernel, language in rungs if (own := _own(arena, kernel, language)) is not None]
+    tried = (_own(arena, kernel, language, name(kernel)) for kernel, language in rungs)
+    owns = [own for own in tried if own is not None]
     if not owns:
         return []
     about: dict[str, dict[str, Any]] = {}
@@ -73,13 +77,14 @@ def race(
     ]
 
 
-def _own(arena: Arena, kernel: Kernel, language: Language) -> Own | None:
+def _own(arena: Arena, kernel: Kernel, language: Language, name: str) -> Own | None:
+    about = f"{name}: " if name else ""
     try:
-        return arena.own(kernel, language)
+        return arena.own(kernel, language, name)
     except LabError as error:
-        arena.notes.append(f"left out: {error}")
+        arena.notes.append(f"left out: {about}{error}")
     except Exception as error:  # Numba has errors of its own
-        arena.notes.append(f"left out: {kernel.id} {language}: {reason_of(error)}")
+        arena.notes.append(f"left out: {about}{kernel.id} {language}: {reason_of(error)}")
     return None
 
 

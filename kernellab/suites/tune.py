@@ -7,12 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kernellab.errors import SpecError
+from kernellab.instruments.clock import Rule
 from kernellab.kernel import Kernel, Language
 from kernellab.report.table import Column, Table
 from kernellab.suites.bench import Bench
 from kernellab.suites.precompile import precompile
 from kernellab.suites.product_arena import arena_of
 from kernellab.suites.race import race
+
+RULE = Rule(budget=2.0, maximum=60)
+"""All combinations together, in turn."""
 
 
 def variants(kernel: Kernel, sweeps: Mapping[str, Sequence[int]]) -> dict[str, Kernel]:
@@ -90,14 +94,15 @@ def tune(
         except SpecError as error:
             notes.append(f"{label}: {error}")
     precompile(bench, [(each, language) for each in ready.values()])
-    found = []
-    for label in ready:
-        bench.progress(label)
-        rows = race(arena, [(tried[label], language)])
-        notes += [f"{label}: {note}" for note in arena.notes]
-        arena.notes.clear()
-        found += [(float(row["seconds"]), label, row) for row in rows if row["kernel"]]
-    found.sort(key=lambda each: each[0])
+    bench.progress(f"{kernel.id}: {len(ready)} of {len(tried)} combinations")
+    labels = {id(tried[label]): label for label in ready}
+    entries = [(tried[label], language) for label in ready]
+    rows = race(arena, entries, rule=RULE, name=lambda each: labels[id(each)])
+    notes += arena.notes
+    found = sorted(
+        ((float(row["seconds"]), row["workload"], row) for row in rows if row["kernel"]),
+        key=lambda each: each[0],
+    )
     rows_shown = tuple(
         (
             label,

@@ -60,6 +60,9 @@ class Foreign(np.lib.mixins.NDArrayOperatorsMixin):
             raise AttributeError(name)
         return lambda *args, **options: Foreign(getattr(self.host, name)(*args, **options))
 
+    def __float__(self) -> float:
+        return float(self.host)
+
     def __getitem__(self, key: object) -> Foreign:
         return Foreign(self.host[key])
 

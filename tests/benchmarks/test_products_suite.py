@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
+from test_arena import Foreign
 from test_peer_works import FakeTorch, Tensor, gelu
 from timing_fakes import FakeGpu, FakeStopwatch
 
@@ -105,6 +106,21 @@ def test_inputs_are_spread_and_answers_bounded_as_the_catalogue_s(
     limit = limit_of(plan, wanted.reference()["y"], wanted.magnitude()["y"], plan.outputs["y"].dtype)
     np.testing.assert_allclose(answer.limit, limit)
     assert arena.answers(plan)["y"] is answer
+
+
+@pytest.mark.parametrize(("problem", "element"), CELLS)
+def test_answers_are_made_of_arrays_of_others(
+    where: Bench, monkeypatch: pytest.MonkeyPatch, problem: str, element: str
+) -> None:
+    """By the protocols that CuPy has, and nothing else."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+    where.device.cupy.matmul = np.matmul
+    known, foreign = arena_of(where, problem, element), arena_of(where, problem, element)
+    foreign.__dict__["inputs"] = {name: Foreign(np.asarray(each)) for name, each in known.inputs.items()}
+    plan = known.plan(last(problem, element))
+    (answer,), (found,) = known.answers(plan).values(), foreign.answers(plan).values()
+    np.testing.assert_array_equal(found.expected.host, answer.expected)
+    np.testing.assert_array_equal(found.limit.host, answer.limit)
 
 
 def test_one_element_in_16_million_is_caught(where: Bench) -> None:
