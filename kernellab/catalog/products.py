@@ -6,6 +6,7 @@ A problem is a weight's layout, (k, n) or (n, k), and an epilogue, none or bias 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -240,12 +241,16 @@ def in_vectors(sizes: Sizes) -> str:
 WGMMA_BASE = {"ROWS": 128, "COLUMNS": 256, "STAGES": 4, "CLUSTER": 1, "BAND": 16}
 
 
+WGMMA_TABLE: Mapping[int, Mapping[str, int]] = {66: {"COLUMNS": 128, "STAGES": 6}}
+"""What differs from that, by the most tiles of 128 x 256 up to which it does. To measure it anew, on a GPU:
+``kernellab tune matmul/wgmma --size m=2048 --size n=2048 --size k=2048 -c COLUMNS=128,256 -c CLUSTER=1,2``."""
+
+
 def wgmma_shape(sizes: Sizes, element: str) -> dict[str, int]:
-    """Return the tiles for a shape: narrower where there are few, two blocks to a tile of b where there are many."""
+    """Return the tiles for a shape, such as narrower ones where there are few."""
     tiles = covering(sizes["m"], 128) * covering(sizes["n"], 256)
-    if tiles <= 66:
-        return {**WGMMA_BASE, "COLUMNS": 128, "STAGES": 6}
-    return WGMMA_BASE
+    chosen = next((each for most, each in WGMMA_TABLE.items() if tiles <= most), {})
+    return {**WGMMA_BASE, **chosen}
 
 
 def _clusters(at: Sizes) -> tuple[int, ...]:
