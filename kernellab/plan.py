@@ -237,9 +237,7 @@ def bind(
     temporaries: dict[str, ArraySpec] = {}
     if any(spec.size for spec in outputs.values()):
         checks.check_values(kernel, arrays, sizes, scalars)
-        at = _known(kernel, sizes, scalars, limits)
-        temporaries = {item.name: _spec(item.at(kernel.element), at) for item in kernel.temporaries}
-        steps = tuple(step for part in kernel.parts for step in _step(part, at, sizes, scalars, limits))
+        temporaries, steps = _launches(kernel, sizes, scalars, limits)
     in_place = tuple(operand.name for operand in kernel.operands if operand.role == "inout")
     held = {**outputs, **temporaries}
     return Plan(
@@ -254,6 +252,22 @@ def bind(
         zeroed=tuple(name for name in kernel.zeroed if name in held),
         in_place=in_place,
     )
+
+
+def _launches(
+    kernel: Kernel, sizes: Mapping[str, int], scalars: Mapping[str, Scalar], limits: Limits
+) -> tuple[dict[str, ArraySpec], tuple[Step, ...]]:
+    """Return the temporaries and the launches."""
+    try:
+        at = _known(kernel, sizes, scalars, limits)
+        temporaries = {item.name: _spec(item.at(kernel.element), at) for item in kernel.temporaries}
+        steps = tuple(step for part in kernel.parts for step in _step(part, at, sizes, scalars, limits))
+    except KeyError as error:
+        remedy = "change constants with Kernel.with_constants, which keeps the others"
+        raise SpecError(
+            f"{kernel.id}: it has no constant {error}, which its launch needs; {remedy}"
+        ) from error
+    return temporaries, steps
 
 
 def _fallen_back(

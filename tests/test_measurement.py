@@ -77,7 +77,8 @@ def test_own_case():
 def test_nothing_to_do_is_no_launch():
     record = measure("copy/float4", floats(0))
     assert record.is_right
-    assert (record.grid, record.block, record.readings) == ((0, 0, 0), (0, 0, 0), ())
+    assert (record.grid, record.block) == ((0, 0, 0), (0, 0, 0))
+    assert [(item.name, item.value) for item in record.readings] == [("launches", 0)]
     assert record.notes == ("copy/float4: there is nothing to do, so nothing was launched",)
 
 

@@ -65,12 +65,23 @@ def test_grid_x_covers_columns():
     assert launch.grid == (1, 32, 1)
 
 
-@pytest.mark.parametrize("rung", catalog.kernels(), ids=lambda rung: rung.id)
-@pytest.mark.parametrize("shape", list(itertools.product((1, 2, 3), repeat=2)), ids=str)
-def test_thin_shapes_get_threads(rung, shape):
+def thin_case(rung, shape):
     first = ("n", "rows", "tiles")
     sizes = {name: shape[name not in first] for name in rung.problem.cases[0].sizes}
-    arrays = rung.problem.inputs(Case("thin", sizes))
+    return Case("thin", sizes, element=rung.element or "float32")
+
+
+@pytest.mark.parametrize("shape", list(itertools.product((1, 2, 3), repeat=2)), ids=str)
+@pytest.mark.parametrize("problem", catalog.PROBLEMS)
+def test_thin_shapes_get_threads(problem, shape):
+    rungs = [(rung, thin_case(rung, shape)) for rung in catalog.ladder(problem)]
+    taken = [(rung, case) for rung, case in rungs if not (rung.refusal and rung.refusal(case.sizes))]
+    assert taken
+    for rung, case in taken:
+        check_thin(rung, shape, rung.problem.inputs(case))
+
+
+def check_thin(rung, shape, arrays):
     for launch in bind(rung, arrays).steps:
         assert min(launch.grid) >= 1
         assert min(launch.block) >= 1
@@ -83,16 +94,30 @@ def is_sized_by_input(rung):
     return not any(name.isdigit() or name.isupper() for item in rung.outputs for name in item.shape)
 
 
-@pytest.mark.parametrize(
-    "rung", [rung for rung in catalog.kernels() if is_sized_by_input(rung)], ids=lambda rung: rung.id
-)
+def is_empty(case, names):
+    return any(size == 0 and name in names for name, size in case.sizes.items())
+
+
+def sides(rung):
+    return {name for item in rung.outputs for name in item.shape}
+
+
+WITH_EMPTY = [
+    rung
+    for rung in catalog.kernels()
+    if is_sized_by_input(rung) and any(is_empty(case, sides(rung)) for case in rung.cases)
+]
+
+
+def test_every_problem_has_an_empty_case():
+    named = {rung.problem.name for rung in WITH_EMPTY}
+    assert named == {rung.problem.name for rung in catalog.kernels() if is_sized_by_input(rung)}
+
+
+@pytest.mark.parametrize("rung", WITH_EMPTY, ids=lambda rung: rung.id)
 def test_nothing_to_do_launches_nothing(rung):
-    names = {name for item in rung.outputs for name in item.shape}
-    empty = next(
-        case
-        for case in rung.problem.cases
-        if any(size == 0 and name in names for name, size in case.sizes.items())
-    )
+    names = sides(rung)
+    empty = next(case for case in rung.cases if is_empty(case, names))
     plan = bind(rung, rung.problem.inputs(empty))
     assert plan.steps == ()
     assert {name: spec.shape for name, spec in plan.outputs.items()} == {
@@ -427,3 +452,9 @@ def test_a_stream_fills_the_device_that_is_there(name):
     assert launch(2**20, 64) == (2, 512)
     assert launch(2**20, 132, stock.with_constants(VECTORS=4)) == (4, 256)
     assert launch(2**20, 132, replace(stock, tuning=None)) == (4, 256)
+
+
+def test_a_constant_that_was_left_out_is_named():
+    bare = replace(kernel("transpose/padded"), constants={})
+    with pytest.raises(SpecError, match=r"^transpose/padded: it has no constant 'TILE', which its launch n"):
+        bind(bare, {"x": np.zeros((4, 4), np.float32)})

@@ -27,8 +27,9 @@ MUTANTS = {
             "float4 moves",
             "copy/float4",
             (
-                "reinterpret_cast<const float4*>(x)[i]",
-                "make_float4(x[4 * i], x[4 * i + 1], x[4 * i + 2], x[4 * i + 3])",
+                "const uint4 value = reinterpret_cast<const uint4*>(x)[i];",
+                "const unsigned* w = reinterpret_cast<const unsigned*>(x) + 4 * i;\n"
+                "const uint4 value = make_uint4(w[0], w[1], w[2], w[3]);",
             ),
         ),
         ("the index decides", "copy/take", ("index[i];", "index[i] * 9 % length;")),
