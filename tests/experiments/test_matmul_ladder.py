@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from functools import cache
+from pathlib import Path
 
 import pytest
 import timing_fakes
+from experiment_runs import mutant_of, result_of, with_mutant
 
 from kernellab import catalog
 from kernellab.catalog import products
@@ -21,9 +22,8 @@ from kernellab.problem import ELEMENTS
 HALF = "float16"
 
 
-@cache
 def result() -> Result:
-    return run(load("matmul-ladder"), "emulator", ("cuda-c",))
+    return result_of("matmul-ladder")
 
 
 def rows(**instead: str) -> Rows:
@@ -79,6 +79,29 @@ def test_a_step_taken_back_breaks_its_ladder(element: str, step: Step) -> None:
 def test_other_expectations_can_fail(start: str, rung: str, other: str) -> None:
     assert verdict(start) is True
     assert verdict(start, **{label_of("matmul", rung, HALF): label_of("matmul", other, HALF)}) is False
+
+
+@pytest.mark.parametrize(
+    ("rung", "edits"),
+    [
+        (
+            "coalesced",
+            [("j = first_column + threadIdx.x", "j = first_column + threadIdx.y"),
+             ("i = first_row + threadIdx.y", "i = first_row + threadIdx.x")],
+        ),
+        ("tiled", [("right = b_tile[q][c]", "right = b[(start + q) * n + first_column + c]")]),
+    ],
+)  # fmt: skip
+def test_a_kernel_that_is_right_and_wastes_is_seen(
+    rung: str, edits: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    mutant = mutant_of(f"matmul/{rung}", tmp_path, *edits)
+    failed = {
+        each.text.partition(":")[0]
+        for each in with_mutant(load("matmul-ladder"), f"matmul/{rung}", mutant).expectations
+        if each.verdict == "failed"
+    }
+    assert failed == {"float32"}
 
 
 def test_a_wrong_answer_is_seen() -> None:
