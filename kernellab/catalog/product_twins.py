@@ -101,12 +101,12 @@ def blocked(problem: str) -> Callable[[str], Any]:
     def plain(element: str) -> Any:
         from numba import cuda, float32
 
-        _, from_float = elements.conversions(element)
+        PITCH, (_, from_float) = BLOCKED_PITCH, elements.conversions(element)
         place_of, add_products = tile_place(), blocked_sums(is_turned, element)
 
         def product(a, b, y):
-            a_tile = cuda.shared.array((8, BLOCKED_PITCH), float32)
-            b_tile = cuda.shared.array((8, BLOCKED_PITCH), float32)
+            a_tile = cuda.shared.array((8, PITCH), float32)
+            b_tile = cuda.shared.array((8, PITCH), float32)
             total = cuda.local.array(64, float32)
             m, n = y.shape
             first_row, first_column = place_of(m, n)
@@ -123,13 +123,13 @@ def blocked(problem: str) -> Callable[[str], Any]:
     def activated(element: str) -> Any:
         from numba import cuda, float32
 
-        to_float, from_float = elements.conversions(element)
+        PITCH, (to_float, from_float) = BLOCKED_PITCH, elements.conversions(element)
         place_of, add_products = tile_place(), blocked_sums(is_turned, element)
         gelu = gelus.twin()
 
         def product(a, b, bias, y, form):
-            a_tile = cuda.shared.array((8, BLOCKED_PITCH), float32)
-            b_tile = cuda.shared.array((8, BLOCKED_PITCH), float32)
+            a_tile = cuda.shared.array((8, PITCH), float32)
+            b_tile = cuda.shared.array((8, PITCH), float32)
             total = cuda.local.array(64, float32)
             m, n = y.shape
             first_row, first_column = place_of(m, n)
