@@ -111,7 +111,7 @@ def run(bench: Bench, sides: Sequence[int] = SIDES, share: float = 1.0) -> Resul
     rows: Rows = []
     notes: list[tuple[str, str]] = []
     late: list[str] = []
-    pace = Pace()
+    pace, device = Pace(), str(bench.device.describe().get("device", ""))
     for heat in bench.within_budget(chosen, late, share):
         bench.progress(heat.label)
         arena = _arena(bench, heat)
@@ -119,7 +119,7 @@ def run(bench: Bench, sides: Sequence[int] = SIDES, share: float = 1.0) -> Resul
         peers = () if heat.problem == AFTER else peers_of(arena)
         found = race(arena, entries, peers, stages, RULE)
         pace.note(found)
-        rows += [row | speeds(row, str(bench.device.describe().get("device", ""))) for row in found]
+        rows += [row | speeds(row, device) for row in found]
         notes += [(heat.label, note) for note in arena.notes]
         del arena
         bench.free()
