@@ -42,7 +42,7 @@ def ladder(name: str) -> tuple[Kernel, ...]:
     Examples
     --------
     >>> [kernel.name for kernel in ladder("transpose")]
-    ['naive', 'tiled', 'padded', 'swizzled', 'vectorised']
+    ['naive', 'tiled', 'padded', 'swizzled', 'matrices', 'vectorised']
     """
     if name not in PROBLEMS:
         raise SpecError(f"{name}: no problem has this name; {_suggestion(name, PROBLEMS)}")

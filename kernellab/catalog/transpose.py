@@ -309,9 +309,22 @@ def small_enough(constants: Sizes) -> str:
     return "" if is_right else f"LINES is {lines}, the tile must take 1 to 48 KiB; take 1"
 
 
+def one_or_two(constants: Sizes) -> str:
+    """Return why a tile does not suit transpose/matrices, or nothing."""
+    return "" if constants["LINES"] in (1, 2) else f"LINES is {constants['LINES']}, it must be 1 or 2; take 2"
+
+
 def lines_for(sizes: Sizes, element: str) -> dict[str, int]:
     """Return how many lines of 128 bytes a row of the tile has: 256 bytes, unless the tile is too large."""
     return {"LINES": 1 if element == "uint8" else 2}
+
+
+def in_vectors(sizes: Sizes) -> str:
+    """Return why rows of x or y do not hold whole vectors of 16-bit elements, or nothing."""
+    for name in ("rows", "columns"):
+        if sizes[name] % 8:
+            return f"there are {sizes[name]} {name}, it must be a multiple of 8; take transpose/vectorised"
+    return ""
 
 
 def downwards(at: Sizes) -> tuple[int, ...]:
@@ -326,6 +339,19 @@ WIDER = Geometry(
 )
 ARGUMENTS = ("x", "y", "rows", "columns")
 
+VECTORISED = Kernel(
+    PROBLEM,
+    "vectorised",
+    ARGUMENTS,
+    Geometry(block=(256,), grid=downwards, static_shared=tile_bytes),
+    vectorised,
+    constants={"LINES": 1},
+    alignment=16,
+    elements=MOVED,
+    constraint=small_enough,
+    tuning=Tuning({"LINES": 1}, lines_for),
+)
+
 LADDER = (
     Kernel(PROBLEM, "naive", ARGUMENTS, STRAIGHT, naive, constants=TILES),
     Kernel(PROBLEM, "tiled", ARGUMENTS, SQUARE, tiled, constants=TILES),
@@ -333,14 +359,17 @@ LADDER = (
     Kernel(PROBLEM, "swizzled", ARGUMENTS, SQUARE, swizzled, constants=TILES, constraint=power_of_two),
     Kernel(
         PROBLEM,
-        "vectorised",
+        "matrices",
         ARGUMENTS,
         Geometry(block=(256,), grid=downwards, static_shared=tile_bytes),
-        vectorised,
-        constants={"LINES": 1},
+        "Numba has no ldmatrix",
+        constants={"LINES": 2},
+        requires=("sm_80",),
         alignment=16,
-        elements=MOVED,
-        constraint=small_enough,
-        tuning=Tuning({"LINES": 1}, lines_for),
+        fallback=VECTORISED,
+        elements=("float16",),
+        refusal=in_vectors,
+        constraint=one_or_two,
     ),
+    VECTORISED,
 )

@@ -100,6 +100,7 @@ SPREAD = (Step("warp", "split", "blocks", 2, math.inf, "several blocks share a r
 SPLIT = Step("registers", "split", "blocks", 2, math.inf, "several blocks share a long row", LONG)
 FUSED = exactly("unfused", "registers", STORED, 1 / 2, "one kernel: the array between is not written")
 
+HALVES = "float16"
 STEPS: Mapping[str, tuple[Step, ...]] = {
     "copy": (exactly("scalar", "float4", LOADS, 1 / 4, "16 bytes a lane: a quarter of the requests"),),
     "transpose": (
@@ -109,6 +110,9 @@ STEPS: Mapping[str, tuple[Step, ...]] = {
             "padded", "swizzled", "shared_bytes", 0.999, "an XOR in place of the padding: less shared memory"
         ),
         exactly("swizzled", "vectorised", LOADS, 1 / 4, "16 bytes a lane: a quarter of the requests"),
+        under(
+            "vectorised", "matrices", "warp_instructions", 0.8, "ldmatrix turns: no byte is permuted", HALVES
+        ),
     ),
     "shared_stride": (
         exactly("words", "padded_words", WAVES, 1 / 32, "padding: 32 banks for a column of 4 bytes"),
@@ -182,6 +186,7 @@ LADDERS = tuple(name for name in PROBLEMS if name in STEPS or name in ("relu", "
 EXTRA = {
     "equal": Case("4 Ki equal", {"n": 4096}, contents="equal"),
     LONG: Case("1 x 65536", {"rows": 1, "columns": 65536}),
+    HALVES: Case("256 x 256, float16", {"rows": 256, "columns": 256}, element="float16"),
 }
 FIRST = {"cumsum": Case("128 Ki elements", {"n": 2**17}), "histogram": Case("64 Ki bytes", {"n": 2**16})}
 """Where the problem's own first case is too small to show a step: a few tiles, more values than counts."""
@@ -220,7 +225,13 @@ def sweep(problem: str) -> Sweep:
     case = Case(small.name, small.sizes, STRIDED if problem == "shared_stride" else {})
     large, judged = large_case(problem), 64 if any(part in problem for part in ROW_PROBLEMS) else 0
     points = [
-        Point(label_of(problem, rung.name), _shaped(rung), case, large=large, head=judged)
+        Point(
+            label_of(problem, rung.name),
+            _shaped(rung),
+            _held(rung, case),
+            large=large and _held(rung, large),
+            head=judged,
+        )
         for rung in ladder(problem)
         if not rung.fault
     ]
@@ -231,6 +242,13 @@ def sweep(problem: str) -> Sweep:
         for rung in (step.before, step.after)
     ]
     return Sweep(f"{problem} ({case.name})", tuple(points), SHOWN)
+
+
+def _held(rung: Kernel, case: Case) -> Case:
+    """Return the case with elements that the rung is made for."""
+    if case.element in (rung.elements or (case.element,)):
+        return case
+    return replace(case, name=f"{case.name}, {rung.element}", element=rung.element)
 
 
 def _shaped(rung: Kernel) -> Kernel:

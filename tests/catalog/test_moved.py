@@ -11,6 +11,7 @@ from catalog_runs import run
 from kernellab.arrays import ArraySpec
 from kernellab.catalog import kernel
 from kernellab.devices.emulated import compile_kernels
+from kernellab.errors import SpecError
 from kernellab.instruments.trace import totals
 from kernellab.kernel import LANGUAGES
 from kernellab.plan import bind
@@ -53,6 +54,21 @@ def test_transpose_with_other_tiles(element, lines, language):
     rung = replace(BEST, constants={"LINES": lines}).with_element(element)
     _, found = checked(rung, {"x": bits((192, 576), element)}, language)
     assert found["shared_load_bank_conflicts"] == 0
+
+
+@pytest.mark.parametrize("lines", [1, 2])
+def test_transpose_by_matrices(lines):
+    rung = kernel("transpose/matrices").with_constants(LINES=lines)
+    for shape in ((256, 384), (8, 264), (136, 72)):
+        _, found = checked(rung, {"x": bits(shape, "float16")}, "cuda-c")
+        assert found["shared_load_bank_conflicts"] == found["shared_store_bank_conflicts"] == 0
+    with pytest.raises(
+        SpecError, match=r"^transpose/matrices: there are 9 columns, it must be a multiple of 8"
+    ):
+        bind(rung, {"x": bits((8, 9), "float16")})
+    assert bind(rung, {"x": bits((8, 9), "float16")}, fall_back=True).kernel.name == "vectorised"
+    with pytest.raises(SpecError, match=r"^transpose/matrices: LINES is 3, it must be 1 or 2; take 2$"):
+        bind(rung.with_constants(LINES=3), {"x": bits((8, 8), "float16")})
 
 
 @pytest.mark.parametrize("columns", [1, 3, 4, 24, 1000, 1001, 5000])
