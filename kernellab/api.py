@@ -88,7 +88,7 @@ def apply(
 
 
 def _outputs(job: Job, place: Device, language: Language) -> Mapping[str, Any]:
-    program = place.build(job.plan.kernel, language)
+    program = place.build(job.plan.kernel, language, with_ladder=False)
     queue = getattr(place, "apply", None)
     if queue is not None and job.is_on_device:
         on_device = {name: array for name, array in job.out.items() if cuda_arrays.is_on_gpu(array)}

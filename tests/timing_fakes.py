@@ -138,8 +138,8 @@ class FakeGpu:
     def allocate(self, make: object) -> object:
         return make()
 
-    def build(self, kernels: object, language: str = "cuda-c") -> object:
-        return self._compiler.build(kernels, language)
+    def build(self, kernels: object, language: str = "cuda-c", **options: object) -> object:
+        return self._compiler.build(kernels, language, **options)
 
     def on_device(self, array: np.ndarray, *, copy: bool = False) -> np.ndarray:
         return on_device(array)

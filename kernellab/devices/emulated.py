@@ -56,7 +56,7 @@ class EmulatedDevice:
         """Return what stands in a Record's environment."""
         return {"device": "kernellab's PTX emulator", "arch": self.arch}
 
-    def build(self, kernels: Kernels, language: Language = "cuda-c") -> Program:
+    def build(self, kernels: Kernels, language: Language = "cuda-c", *, with_ladder: bool = True) -> Program:
         """Compile kernels.
 
         A rung of the catalogue brings its whole ladder along: one compile and one disassembly for each
@@ -67,6 +67,9 @@ class EmulatedDevice:
         kernels : Kernel or sequence of Kernel
             What is to be run.
         language : {"cuda-c", "numba"}
+        with_ladder : bool
+            False for a kernel that is compared with no other: its ladder is then not compiled, only used if
+            it is here already.
 
         Returns
         -------
@@ -94,6 +97,11 @@ class EmulatedDevice:
         ladders = dict.fromkeys((kernel.problem.name, kernel.element or ELEMENTS[0]) for kernel in stock)
         groups = [_ladder(name, element, language, self.arch) for name, element in ladders]
         changed = tuple(kernel for kernel in asked if not is_stock(kernel))
+        if not with_ladder:
+            groups = [
+                group if _key(group, language) in self._binaries else tuple(k for k in group if k in stock)
+                for group in groups
+            ]
         parts: list[tuple[Kernel, Binary]] = []
         for group in (*groups, *((changed,) if changed else ())):
             try:
@@ -107,7 +115,7 @@ class EmulatedDevice:
         return Program(self.name, language, self.arch, tuple(parts))
 
     def _group(self, group: Sequence[Kernel], language: Language) -> list[tuple[Kernel, Binary]]:
-        key = (language, *(_identity(kernel, language) for kernel in group))
+        key = _key(group, language)
         binaries = self._binaries.get(key)
         if binaries is None:
             binaries = compile_kernels(group, language, self.arch)
@@ -221,6 +229,10 @@ def compiled_parts(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
     return tuple(
         part for kernel in kernels for part in ((kernel, *kernel.parts) if kernel.stages else (kernel,))
     )
+
+
+def _key(group: Sequence[Kernel], language: Language) -> tuple[Any, ...]:
+    return language, *(_identity(kernel, language) for kernel in group)
 
 
 def _identity(kernel: Kernel, language: Language) -> tuple[Any, ...]:

@@ -135,29 +135,29 @@ class GpuDevice:
             "memory_bytes": properties["totalGlobalMem"],
         }
 
-    def build(self, kernels: Kernels, language: Language = "cuda-c") -> Program:
+    def build(self, kernels: Kernels, language: Language = "cuda-c", *, with_ladder: bool = True) -> Program:
         """Compile kernels for the current GPU; as `EmulatedDevice.build`.
 
         A kernel built before is not looked up again as long as its ``.cu`` file has the same time and size.
         """
         if not isinstance(kernels, Kernel):
-            return self._build(kernels, language)
+            return self._build(kernels, language, with_ladder)
         key = (kernels.id, language, self.arch)
         known = self._programs.get(key)
         if known is not None and known[0] == kernels and known[1] == _stamp(known[2]):
             return known[3]
         path = str(kernels.path) if language == "cuda-c" else ""
         stamp = _stamp(path)
-        program = self._build(kernels, language)
+        program = self._build(kernels, language, with_ladder)
         self._programs[key] = (kernels, stamp, path, program)
         return program
 
-    def _build(self, kernels: Kernels, language: Language) -> Program:
+    def _build(self, kernels: Kernels, language: Language, with_ladder: bool) -> Program:
         arch = self.arch
         compiler = self._compilers.get(arch)
         if compiler is None:
             compiler = self._compilers[arch] = EmulatedDevice(arch)
-        found = compiler.build(kernels, language)
+        found = compiler.build(kernels, language, with_ladder=with_ladder)
         return Program(self.name, language, found.arch, found.parts)
 
     # -- devices and streams

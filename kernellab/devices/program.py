@@ -115,7 +115,7 @@ class Device(Protocol):
     def limits(self) -> Limits:
         """What it allows a block."""
 
-    def build(self, kernels: Kernels, language: Language = "cuda-c") -> Program:
+    def build(self, kernels: Kernels, language: Language = "cuda-c", *, with_ladder: bool = True) -> Program:
         """Compile kernels; what was compiled before is kept."""
 
     def run(self, program: Program, plan: Plan, *, sanitize: bool = False) -> Run:
