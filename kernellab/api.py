@@ -94,7 +94,7 @@ def _outputs(job: Job, place: Device, language: Language) -> Mapping[str, Any]:
         on_device = {name: array for name, array in job.out.items() if cuda_arrays.is_on_gpu(array)}
         queued: Mapping[str, Any] = queue(program, job.plan, on_device)
         return queued
-    run = place.run(program, job.plan)
+    run = place.run(program, job.plan, is_counted=False)
     if run.errors:
         raise ExecutionError(run.failure or run.errors[0])
     return run.outputs

@@ -312,8 +312,12 @@ def run_binary(
     budget: int | None = None,
     errors: str = "raise",
     names: tuple[str, ...] = (),
+    with_sass: bool = True,
 ) -> Trace:
-    """Run an entry of a compiled binary on the emulator; `trace` for what is compiled already."""
+    """Run an entry of a compiled binary on the emulator; `trace` for what is compiled already.
+
+    Without SASS, which takes a disassembly, counts are approximate.
+    """
     from kernellab.emulator.arguments import bind_arguments, parameter_names
     from kernellab.emulator.launch import Launch
     from kernellab.emulator.memory import GlobalMemory
@@ -333,7 +337,7 @@ def run_binary(
         module, entry, grid, block, parameters, memory, dynamic_shared=operator.index(shared_mem),
         variables=typed_variables(binary.sources, variables or {}, who), sanitize=sanitize, seed=seed,
         budget=budget,
-        printer=printed.write, name=who, sass=listing_of(binary),
+        printer=printed.write, name=who, sass=listing_of(binary) if with_sass else None,
     )  # fmt: skip
     errors_of: Mapping[str, float] = {}
     sampled = 0

@@ -150,9 +150,9 @@ def test_peers_are_interleaved(world):
 def test_faster_than_memory_is_an_error(world):
     world.seconds["memcpy"] = 1e-3
     with pytest.raises(
-        kl.ExecutionError, match=r"benchmark: queue: 1073741824 bytes at .* which memory cannot"
+        kl.ExecutionError, match=r"benchmark: queue: 268435456 bytes at .* which memory cannot"
     ):
-        kl.benchmark(work(world, 1e-4), nbytes=2**30)
+        kl.benchmark(work(world, 1e-4), nbytes=2**28)
 
 
 def test_an_error_of_the_callable_names_nobody_else(world):

@@ -147,7 +147,7 @@ class FakeGpu:
     def empty(self, spec: object) -> np.ndarray:
         return on_device(poisoned(spec.shape, spec.dtype))
 
-    def run(self, program: object, plan: object, *, sanitize: bool = False) -> Run:
+    def run(self, program: object, plan: object, **options: object) -> Run:
         buffers = {name: np.array(array) for name, array in plan.inputs.items()}
         buffers |= {n: poisoned(s.shape, s.dtype) for n, s in plan.outputs.items() if n not in buffers}
         for call in self.calls(program, plan, buffers):

@@ -124,7 +124,7 @@ class EmulatedDevice:
             self._binaries[key] = binaries
         return list(zip(compiled_parts(group), binaries, strict=True))
 
-    def run(self, program: Program, plan: Plan, *, sanitize: bool = False) -> Run:
+    def run(self, program: Program, plan: Plan, *, sanitize: bool = False, is_counted: bool = True) -> Run:
         """Run a plan once: fresh inputs, poisoned outputs.
 
         Parameters
@@ -135,6 +135,8 @@ class EmulatedDevice:
             With NumPy arrays.
         sanitize : bool
             Also look for races in shared memory.
+        is_counted : bool
+            False where nobody looks at the counts: they are approximate then, and nothing is disassembled.
 
         Returns
         -------
@@ -149,13 +151,13 @@ class EmulatedDevice:
         nbytes = sum(spec.nbytes for spec in (*plan.outputs.values(), *plan.temporaries.values()))
         check_copy(nbytes, f"{plan.kernel.id}: its outputs are", self)
         try:
-            return self._run(program, plan, sanitize)
+            return self._run(program, plan, sanitize, is_counted)
         except MemoryError as error:
             raise UnavailableError(
                 f"{plan.kernel.id}: there is not enough memory for this call ({error}); pass fewer elements"
             ) from error
 
-    def _run(self, program: Program, plan: Plan, sanitize: bool) -> Run:
+    def _run(self, program: Program, plan: Plan, sanitize: bool, is_counted: bool) -> Run:
         buffers = {name: _sealed(array) for name, array in plan.inputs.items()}
         buffers |= {name: np.array(plan.inputs[name], order="C") for name in plan.in_place}
         specs = {**plan.outputs, **plan.temporaries}
@@ -165,7 +167,7 @@ class EmulatedDevice:
         traces: list[Trace] = []
         failure = ""
         for launch in plan.steps:
-            trace, failure = self._launch(program, launch, buffers, sanitize)
+            trace, failure = self._launch(program, launch, buffers, sanitize, is_counted)
             if trace is not None:
                 traces.append(trace)
             if failure:
@@ -173,7 +175,12 @@ class EmulatedDevice:
         return Run({name: buffers[name] for name in plan.outputs}, tuple(traces), failure)
 
     def _launch(
-        self, program: Program, launch: Launch, buffers: Mapping[str, Array], sanitize: bool
+        self,
+        program: Program,
+        launch: Launch,
+        buffers: Mapping[str, Array],
+        sanitize: bool,
+        is_counted: bool,
     ) -> tuple[Trace | None, str]:
         from kernellab.trace import run_binary
 
@@ -189,6 +196,7 @@ class EmulatedDevice:
                 shared_mem=launch.shared_mem,
                 sanitize=sanitize,
                 budget=self.budget,
+                with_sass=is_counted,
             )
         except ExecutionError as error:
             return getattr(error, "trace", None), str(error)

@@ -204,7 +204,7 @@ class GpuDevice:
         return found
 
     # -- running
-    def run(self, program: Program, plan: Plan, *, sanitize: bool = False) -> Run:
+    def run(self, program: Program, plan: Plan, *, sanitize: bool = False, is_counted: bool = True) -> Run:
         """Run a plan once: copies of its inputs and poisoned outputs, each between guard bands; then wait.
 
         Parameters
@@ -212,8 +212,8 @@ class GpuDevice:
         program : Program
         plan : Plan
             With NumPy or CuPy arrays.
-        sanitize : bool
-            Has no effect here: the hardware sees no races.
+        sanitize, is_counted : bool
+            Have no effect here: the hardware sees no races and counts nothing by itself.
 
         Returns
         -------

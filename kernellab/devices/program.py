@@ -118,7 +118,7 @@ class Device(Protocol):
     def build(self, kernels: Kernels, language: Language = "cuda-c", *, with_ladder: bool = True) -> Program:
         """Compile kernels; what was compiled before is kept."""
 
-    def run(self, program: Program, plan: Plan, *, sanitize: bool = False) -> Run:
+    def run(self, program: Program, plan: Plan, *, sanitize: bool = False, is_counted: bool = True) -> Run:
         """Run a plan once, on poisoned outputs."""
 
     def describe(self) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from pathlib import Path
 
@@ -101,5 +102,5 @@ def test_combinations_are_timed_in_turn_and_a_wrong_one_has_no_row(monkeypatch: 
     table = tune(bench(), catalog.kernel("sum/vectorised"), {"n": 4096}, {"THREADS": (128, 256, 1024)})
     assert {row[0] for row in table.rows} == {"as chosen", "THREADS=128", "THREADS=1024"}
     assert any(note.startswith("WRONG: THREADS=256: y differs") for note in table.notes), table.notes
-    turns = [after for before, after in zip(order, order[1:], strict=False) if before == 128]
+    turns = [after for before, after in itertools.pairwise(order) if before == 128]
     assert turns.count(1024) > 5  # one after the other's sample, and not all of one first
