@@ -11,6 +11,8 @@ BASE = {"ROWS": 128, "COLUMNS": 128, "STEP": 16, "STAGES": 3}
 """What stands in the ``.cu`` files of the buffered rungs: two blocks share a multiprocessor."""
 LARGE = {"ROWS": 128, "COLUMNS": 256, "STEP": 8, "STAGES": 4}
 """Tiles that read shared memory less, one block on a multiprocessor."""
+MOST_COPIED = 16 * 256
+"""Words of one operand that a step may bring in: a thread keeps which of its own exist in 16 bits."""
 SMALL = {"ROWS": 128, "COLUMNS": 64, "STEP": 16, "STAGES": 3}
 
 
@@ -106,9 +108,11 @@ def shape_for(sizes: Sizes, element: str) -> dict[str, int]:
 
 
 def _covered(constants: Sizes) -> str:
-    rows, columns = constants["ROWS"], constants["COLUMNS"]
+    rows, columns, step, stages = (constants[name] for name in BASE)
     if rows not in (128, 256) or columns not in (64, 128, 256) or rows * columns > 128 * 256:
-        return f"the tile is {rows} x {columns}, it must be 128 or 256 rows by 64, 128 or 256 columns; take 128 x 128"
-    if constants["STEP"] not in (8, 16, 32) or constants["STAGES"] < 2:
-        return f"STEP is {constants['STEP']} and STAGES {constants['STAGES']}, they must be 8, 16 or 32 and 2 or more"
+        rule = "it must have 128 or 256 rows and 64, 128 or 256 columns, and not both 256"
+        return f"the tile is {rows} x {columns}, {rule}; take 128 x 128"
+    if step not in (8, 16, 32) or step * max(rows, columns) > MOST_COPIED or stages < 2:
+        rule = f"STEP must be 8, 16 or 32, and {MOST_COPIED} over the tile's longer side at most, STAGES 2 or more"
+        return f"STEP is {step} and STAGES {stages}, {rule}; take 8 and 4"
     return ""

@@ -30,7 +30,8 @@ struct Copies {
     __device__ __forceinline__ int depth(int i) const {
         return is_along_k ? thread % 8 + 8 * (i % (DEEP / 8)) : thread / LENGTH + TOGETHER * i;
     }
-    // Which of them exist, of `length` rows or columns and `rest` steps: one bit each.
+    // Which of them exist, of `length` rows or columns and `rest` steps: one bit each, 16 at most.
+    static_assert(COUNT <= 16, "product: a thread must copy 16 words of a tile or fewer");
     __device__ __forceinline__ unsigned existing(long long length, long long rest) const {
         unsigned bits = 0;
 #pragma unroll

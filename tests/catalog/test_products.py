@@ -165,6 +165,7 @@ def test_buffered_takes_the_largest_tile_that_keeps_every_multiprocessor_busy(si
         ({"ROWS": 64}, "the tile is 64 x 128"),
         ({"ROWS": 256, "COLUMNS": 256}, "the tile is 256 x 256"),
         ({"STEP": 4}, "STEP is 4"),
+        ({"ROWS": 256, "STEP": 32}, "STEP is 32"),
         ({"STAGES": 1}, "STAGES 1"),
         ({"STAGES": 64}, "shared memory"),
     ],
@@ -182,3 +183,22 @@ def test_blocks_take_every_tile_where_there_are_more_than_eight_rows_of_them(bin
         plan = plan_of(rung, Case("tall", {"m": 1100, "n": 260, "k": 1}))
         outputs, _ = run(plan, binary_of(rung, "cuda-c"), "cuda-c")
         assert verify(plan, outputs).is_right
+
+
+@pytest.mark.parametrize("name", ["matmul/buffered", "matmul_nt_bias_gelu/buffered"])
+@pytest.mark.parametrize(
+    "constants",
+    [product_rungs.LARGE, product_rungs.SMALL, {"ROWS": 256, "STEP": 16, "STAGES": 2}],
+    ids=lambda constants: " ".join(map(str, constants.values())),
+)
+def test_every_tile_is_right(name, constants):
+    rung = catalog.kernel(name).with_constants(**constants)
+    options = [f"-D{key}={value}" for key, value in rung.constants.items()]
+    binary = compile_cuda(
+        rung.text(), path=rung.path, options=options, include_dirs=[str(kernels_folder() / "include")]
+    )
+    for sizes in ((300, 300, 41), (256, 256, 16)):
+        plan = plan_of(rung, Case("several tiles", dict(zip("mnk", sizes, strict=True))))
+        outputs, traces = run(plan, binary, "cuda-c", sanitize=True)
+        assert verify(plan, outputs).is_right
+        assert all(trace.diagnostics == () for trace in traces)
