@@ -12,4 +12,12 @@ BUFFERED = product_rungs.buffered(PROBLEM)
 WMMA = warp_rungs.wmma(PROBLEM)
 MMA = warp_rungs.mma(PROBLEM, WMMA)
 
-LADDER = (BLOCKED, BUFFERED, WMMA, MMA, products.wgmma(PROBLEM, WMMA), warp_rungs.wmma_faulty(PROBLEM))
+LADDER = (
+    BLOCKED,
+    BUFFERED,
+    WMMA,
+    warp_rungs.unfused(PROBLEM, WMMA),
+    MMA,
+    products.wgmma(PROBLEM, WMMA),
+    warp_rungs.wmma_faulty(PROBLEM),
+)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kernellab.catalog import products
-from kernellab.kernel import Geometry, Kernel, Tuning, covering
-from kernellab.problem import ELEMENTS, Problem, Sizes
+from kernellab.kernel import Geometry, Kernel, Stage, Tuning, covering
+from kernellab.problem import ELEMENTS, Operand, Problem, Sizes
 
 NO_TWIN = "Numba has no tensor-core instructions (mma.sync, ldmatrix, wmma)"
 BASE = {"ROWS": 128, "COLUMNS": 128, "DEPTH": 64, "STAGES": 3}
@@ -74,6 +76,23 @@ def mma(problem: Problem, fallback: Kernel) -> Kernel:
         fallback=fallback,
         constraint=_broken,
         tuning=Tuning(BASE, shape_for),
+    )
+
+
+def unfused(problem: Problem, fallback: Kernel) -> Kernel:
+    """Return the chain: the product by ``mma.sync`` to memory, then bias and GeLU."""
+    product = mma(problem, fallback)
+    streaming = Geometry(
+        block=(128,), grid=lambda at: (covering(at["n"], 128 * 8), min(covering(at["m"], 4), 65535))
+    )
+    return replace(
+        product,
+        name="unfused",
+        stages=(
+            Stage("product", ("a", "b", "h", "m", "n", "k"), product.geometry),
+            Stage("gelu", ("h", "bias", "y", "m", "n", "form"), streaming),
+        ),
+        temporaries=(Operand("h", "element", ("m", "n"), role="scratch"),),
     )
 
 

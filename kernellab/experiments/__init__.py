@@ -13,7 +13,15 @@ if TYPE_CHECKING:
 
 FUNDAMENTALS = ("coalescing", "bank-conflicts", "divergence")
 """What ``kernellab run`` runs when no name is given."""
-EXPERIMENTS = (*FUNDAMENTALS, "fusion", "auto-fusion", "ladders", "matmul-ladder")
+EXPERIMENTS = (
+    *FUNDAMENTALS,
+    "fusion",
+    "auto-fusion",
+    "ladders",
+    "matmul-ladder",
+    "tensor-cores",
+    "fused-epilogue",
+)
 
 
 def load(name: str) -> Experiment:
