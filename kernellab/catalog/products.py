@@ -241,15 +241,19 @@ def in_vectors(sizes: Sizes) -> str:
 WGMMA_BASE = {"ROWS": 128, "COLUMNS": 256, "STAGES": 4, "CLUSTER": 1, "BAND": 16}
 
 
-WGMMA_TABLE: Mapping[int, Mapping[str, int]] = {66: {"COLUMNS": 128, "STAGES": 6}}
+WGMMA_TABLE: Mapping[float, Mapping[str, int]] = {
+    66: {"COLUMNS": 128, "STAGES": 6},
+    1024: {},
+    math.inf: {"CLUSTER": 2, "BAND": 8},
+}
 """What differs from that, by the most tiles of 128 x 256 up to which it does. To measure it anew, on a GPU:
 ``kernellab tune matmul/wgmma --size m=2048 --size n=2048 --size k=2048 -c COLUMNS=128,256 -c CLUSTER=1,2``."""
 
 
 def wgmma_shape(sizes: Sizes, element: str) -> dict[str, int]:
-    """Return the tiles for a shape, such as narrower ones where there are few."""
+    """Return the tiles for a shape: narrower ones where there are few, two blocks to a part of b where many."""
     tiles = covering(sizes["m"], 128) * covering(sizes["n"], 256)
-    chosen = next((each for most, each in WGMMA_TABLE.items() if tiles <= most), {})
+    chosen = next(each for most, each in WGMMA_TABLE.items() if tiles <= most)
     return {**WGMMA_BASE, **chosen}
 
 

@@ -42,17 +42,28 @@ struct Biases {
         }
     }
 
-    __device__ __forceinline__ void finish(int j, float* value, int form) const {
-        float added[2];
+    // One branch for 32 values: one for each pair of them makes code that the instruction cache does not hold.
+    __device__ __forceinline__ void finish(int first, float* value, int form) const {
         const T* const kind = nullptr;
-        unpack_word(word[j], added, kind);
-        value[0] += added[0];
-        value[1] += added[1];
+#pragma unroll
+        for (int j = 0; j < 8; ++j) {
+            float added[2];
+            unpack_word(word[first + j], added, kind);
+#pragma unroll
+            for (int q = 0; q < 4; ++q) {
+                value[4 * j + q] += added[q % 2];
+            }
+        }
         if (form) {
-            gelu_tanh_pair(value);
+#pragma unroll
+            for (int i = 0; i < 32; i += 2) {
+                gelu_tanh_pair(value + i);
+            }
         } else {
-            value[0] = gelu_erf(value[0]);
-            value[1] = gelu_erf(value[1]);
+#pragma unroll
+            for (int i = 0; i < 32; ++i) {
+                value[i] = gelu_erf(value[i]);
+            }
         }
     }
 };

@@ -52,8 +52,8 @@ struct Product {
         }
     }
 
-    // `prepare(column)` gives what `finish(prepared, j, values)` needs to change the two sums of the lane's columns
-    // 8 j and 8 j + 1.
+    // `prepare(column)` gives what `finish(prepared, j, value)` needs to change 32 sums: value[4 i + q] belongs to
+    // column 8 (j + i) + q % 2 after the lane's first, in one of two rows.
     template <bool is_b_by_k, class T, class Prepare, class Finish>
     static __device__ __forceinline__ void run(const TileMap& a_map, const TileMap& b_map,
                                                const TileMap& y_map, int m, int n, int k, int band,
@@ -149,16 +149,14 @@ struct Product {
                         asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
                     }
                     group_sync(group);
+                    float* const value = sum + c / 2;
+                    finish(prepared, c / 8, value);
 #pragma unroll
                     for (int j = 0; j < 8; j += 2) {
                         unsigned word[4];
 #pragma unroll
                         for (int q = 0; q < 4; ++q) {
-                            const int place_in = c / 8 + j + q / 2;
-                            float value[2] = {sum[place_in * 4 + q % 2 * 2],
-                                              sum[place_in * 4 + q % 2 * 2 + 1]};
-                            finish(prepared, place_in, value);
-                            word[q] = pack_word(value, kind);
+                            word[q] = pack_word(value + 4 * j + 2 * q, kind);
                         }
                         store_matrices(to, y_row, j + y_piece, word);
                     }
