@@ -151,7 +151,10 @@ def _product(
     shape = (*left.shape[:-1], *right.shape[1:])
     with scope(place, tuple(arrays), who):
         rows, columns = math.prod(left.shape[:-1]), math.prod(right.shape[1:])
-        inner = left.reshape(rows, left.shape[-1]), right.reshape(right.shape[0], columns)
+        inner = (
+            left if left.ndim == 2 else left.reshape(rows, left.shape[-1]),
+            right if right.ndim == 2 else right.reshape(right.size, 1),
+        )
         target = None if out is None else _target(who, names, arrays, writable(out, who, place), shape)
     problem = who
     if not spec_of(inner[1]).is_contiguous and spec_of(inner[1].T).is_contiguous:

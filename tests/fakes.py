@@ -84,6 +84,7 @@ class FakeArray:
     ndim = property(lambda self: self.host.ndim)
     strides = property(lambda self: self.host.strides)
     flags = property(lambda self: self.host.flags)
+    T = property(lambda self: self._view(self.host.T))
 
     @property
     def __cuda_array_interface__(self):

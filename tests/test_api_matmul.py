@@ -7,6 +7,7 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
+from fakes import make_gpu
 
 import kernellab as kl
 from kernellab import api_matmul
@@ -119,6 +120,24 @@ def test_into_the_callers_array():
     every_other = np.zeros((2, 3, 8), F)[..., ::2]
     assert product(a, b, out=every_other) is every_other
     assert np.allclose(every_other, a @ b, atol=1e-5)
+
+
+def test_on_a_gpu_nothing_is_copied(monkeypatch):
+    world, _ = make_gpu(monkeypatch)
+
+    def multiply(a, b, y, *sizes):
+        y[...] = a @ b.T
+
+    world.kernels["matmul_nt_buffered"] = multiply
+    host, kept = normal(3, 5), normal(4, 5)
+    a, weights, out = world.array(host), world.array(kept), world.array(np.zeros((3, 4), F))
+    kl.matmul(a, weights.T)
+    world.log.clear()
+    assert kl.matmul(a, weights.T, out=out) is out
+    assert [item[0] for item in world.log] == ["launch"]
+    assert np.array_equal(out.host, host @ kept.T)
+    with pytest.raises(kl.SpecError, match="out overlaps a"):
+        kl.matmul(a, world.array(normal(5, 5)), out=a)
 
 
 def test_numba():
