@@ -116,8 +116,9 @@ def run(bench: Bench, sizes: Mapping[str, Mapping[str, int]] = SIZES) -> Results
 
 
 def is_comparable(kernel: Kernel) -> bool:
-    """Whether a rung does what its peers do: takes just x, with no order or offset of its own."""
-    return [item.name for item in kernel.inputs] == ["x"] and not kernel.parameters
+    """Whether a rung does what its peers do: takes just x, in float32, with no order or offset of its own."""
+    takes = [(item.name, item.dtype) for item in kernel.inputs]
+    return takes == [("x", "float32")] and not kernel.parameters
 
 
 def _time(
