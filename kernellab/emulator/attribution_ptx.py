@@ -89,8 +89,7 @@ def shape(instruction: Instruction) -> tuple[str, str, int, int] | None:
         return _copy_shape(instruction, words)
     if fragment := fragment_access(instruction.opcode):
         operation = "store" if fragment.is_store else "load"
-        kind = f"{operation} matrix" if fragment.matrices else operation
-        return kind, fragment.space, fragment.width, 1
+        return operation + " matrix" * bool(fragment.matrices), fragment.space, fragment.width, 1
     kind = _KINDS.get(words[0])
     space = next((w.split("::")[0] for w in words[1:] if w.split("::")[0] in _SPACES), "generic")
     if kind is None or space in ("param", "const"):
