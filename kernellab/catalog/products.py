@@ -225,9 +225,6 @@ def tiles(rows_each: int, columns_each: int) -> Any:
     return lambda at: (covering(at["m"], rows_each) * covering(at["n"], columns_each),)
 
 
-BLOCKED = Geometry(block=(256,), grid=tiles(128, 128), static_shared=lambda at: 2 * 8 * 132 * 4)
-
-
 def in_vectors(sizes: Sizes) -> str:
     """Return why rows of 16-bit elements do not start at multiples of 16 bytes, or nothing."""
     for name in ("k", "n"):
