@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kernellab import catalog
 from kernellab.api import apply
 from kernellab.arrays import cast_remedy, spec_of
+from kernellab.catalog import gelus
 from kernellab.devices import cuda_arrays
 from kernellab.devices import device as find_device
 from kernellab.devices.emulated import runs_on
@@ -20,8 +21,6 @@ from kernellab.problem import ELEMENTS
 
 if TYPE_CHECKING:
     from kernellab.devices.program import Device
-
-GELU_FORMS = {"erf": 0, "tanh": 1}
 
 
 def matmul(
@@ -71,7 +70,7 @@ def matmul_bias_gelu(
     w: Any,
     bias: Any,
     *,
-    form: str = "tanh",
+    approximate: str = "tanh",
     out: Any = None,
     language: Language = "cuda-c",
     device: str | Device = "auto",
@@ -84,7 +83,7 @@ def matmul_bias_gelu(
         As `a` and `b` of `matmul`; weights that are kept as (n, k) go in as ``weights.T``, without a copy.
     bias : array of the same dtype, shape (n,)
         One value a column.
-    form : {"tanh", "erf"}
+    approximate : {"tanh", "none"}
         How GeLU is computed: by its approximation with tanh, or by the normal distribution. They differ by up
         to 4.7e-4.
     out, language, device
@@ -98,21 +97,19 @@ def matmul_bias_gelu(
     Raises
     ------
     ArgumentError, SpecError
-        As of `matmul`, and for an unknown form.
+        As of `matmul`, and for an unknown `approximate`.
 
     Examples
     --------
     >>> import numpy as np
     >>> import kernellab as kl
     >>> x, w = np.ones((1, 2), "float32"), np.eye(2, dtype="float32")
-    >>> kl.matmul_bias_gelu(x, w, np.zeros(2, "float32"), form="erf", device="emulator").round(3)
+    >>> kl.matmul_bias_gelu(x, w, np.zeros(2, "float32"), approximate="none", device="emulator").round(3)
     array([[0.841, 0.841]], dtype=float32)
     """
-    if form not in GELU_FORMS:
-        known = " or ".join(repr(name) for name in GELU_FORMS)
-        raise SpecError(f"matmul_bias_gelu: form is {form!r}, it must be {known}; correct it")
+    form = gelus.form_of("matmul_bias_gelu", approximate)
     names, place = ("x", "w", "bias"), find_device(device)
-    return _product("matmul_bias_gelu", names, (x, w, bias), out, language, place, form=GELU_FORMS[form])
+    return _product("matmul_bias_gelu", names, (x, w, bias), out, language, place, form=form)
 
 
 def rung_for(problem: str, element: str, arch: str, language: Language = "cuda-c") -> Kernel:

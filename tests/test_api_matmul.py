@@ -104,7 +104,7 @@ def test_the_layer_beside_its_reference(dtype, form):
     x, w, bias = normal(9, 16, dtype=dtype), normal(16, 24, dtype=dtype), normal(24, dtype=dtype)
     between = x.astype(np.float64) @ w.astype(np.float64) + bias
     expected = gelus.gelu(between, {"erf": gelus.ERF, "tanh": gelus.TANH}[form])
-    y = layer(x, w, bias, form=form)
+    y = layer(x, w, bias, approximate={"erf": "none"}.get(form, form))
     assert y.dtype == dtype
     assert np.allclose(y, expected, atol=1e-5 if dtype == F else 2e-2)
     other = gelus.gelu(between, {"erf": gelus.TANH, "tanh": gelus.ERF}[form])
@@ -194,7 +194,11 @@ A, B = np.zeros((2, 3), F), np.zeros((3, 4), F)
         (lambda: product(A, None), kl.ArgumentError, "b is None"),
         (lambda: layer(A, B, np.zeros(3, F)), kl.SpecError, r"bias has shape \(3,\), it must be \(4,\)"),
         (lambda: layer(A, B, np.zeros(4, "f2")), kl.ArgumentError, "bias has dtype float16"),
-        (lambda: layer(A, B, np.zeros(4, F), form="none"), kl.SpecError, "form is 'none'.*'erf' or 'tanh'"),
+        (
+            lambda: layer(A, B, np.zeros(4, F), approximate="erf"),
+            kl.SpecError,
+            "approximate is 'erf'.*'none' or 'tanh'",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence(call, error, words):

@@ -14,10 +14,29 @@ from typing import Any
 import numpy as np
 
 from kernellab.catalog import elements, row_twins
+from kernellab.errors import SpecError
 from kernellab.problem import Array, Parameter
 
 ERF, TANH = 0, 1
 FORM = Parameter("form", "int32", TANH, minimum=ERF, maximum=TANH)
+APPROXIMATE = {"none": ERF, "tanh": TANH}
+"""The forms by the names that functions take."""
+
+
+def form_of(who: str, approximate: str) -> int:
+    """Return a form by its name.
+
+    Raises
+    ------
+    SpecError
+        For a name that is neither.
+    """
+    if approximate not in APPROXIMATE:
+        known = " or ".join(repr(name) for name in APPROXIMATE)
+        raise SpecError(f"{who}: approximate is {approximate!r}, it must be {known}; correct it")
+    return APPROXIMATE[approximate]
+
+
 SLOPE = 1.5957691216057308
 _erfc = np.frompyfunc(math.erfc, 1, 1)
 
