@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from kernellab.api import apply
-from kernellab.api_reduce import any_array, floats_of
+from kernellab.api_reduce import floats_of
 from kernellab.devices import device as find_device
 from kernellab.errors import ArgumentError, SpecError
+from kernellab.functions import as_given
 from kernellab.kernel import Language
 from kernellab.measurement import scope
 
@@ -73,7 +74,7 @@ def histogram(
     array([1, 1, 1, 3])
     """
     place = find_device(device)
-    array = any_array(x, "histogram: x", place)
+    array = as_given(x, "histogram: x", place)
     if weights is not None:
         _refuse_weights(np.shape(weights), array.shape)
     array = array.reshape(-1)
@@ -86,8 +87,9 @@ def histogram(
         array = floats_of(array, "histogram", place, also="uint8, ")
         counts, edges = _of_floats(array, bins, range, language, place)
     if density:
-        widths = np.diff(edges) * float(counts.sum())
-        counts = counts / (widths if isinstance(counts, np.ndarray) else _on_device(widths, place))
+        widths = np.diff(edges)
+        widths = widths if isinstance(counts, np.ndarray) else _on_device(widths, place)
+        counts = counts / widths / counts.sum()
     if not isinstance(counts, np.ndarray):
         edges = _on_device(edges, place)
     return counts, edges
@@ -133,6 +135,8 @@ def _of_floats(
     with np.errstate(over="ignore"):
         edges = np.histogram_bin_edges(sample, bins, range)
         borders = edges.astype(np.float32)
+    if not edges.size:  # NumPy counts nothing then
+        return np.zeros(0, np.int64), edges
     borders = np.where(borders < edges, np.nextafter(borders, np.float32(np.inf)), borders)
     top = borders[-1]
     if top > edges[-1]:

@@ -5,7 +5,6 @@ Elements are float32, float16 or bfloat16, sums are accumulated in float32, and 
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,8 @@ from kernellab.arrays import cast_remedy
 from kernellab.devices import cuda_arrays
 from kernellab.devices import device as find_device
 from kernellab.errors import ArgumentError, SpecError
-from kernellab.intake import as_array, check_copy, check_output, flat, writable
+from kernellab.functions import as_given, axis_of
+from kernellab.intake import check_copy, check_output, flat, writable
 from kernellab.kernel import Language
 from kernellab.measurement import scope
 from kernellab.problem import ELEMENTS, dtype_named
@@ -173,7 +173,7 @@ def argmax(
     """
     place = find_device(device)
     array = floats_of(x, "argmax", place)
-    axes = None if axis is None else (_axis(axis, array.ndim, "argmax"),)
+    axes = None if axis is None else (axis_of(axis, array.ndim, "argmax"),)
     return _reduced("argmax", array, axes, keepdims, out, language, place)
 
 
@@ -233,7 +233,7 @@ def cumsum(
     def running(line: Any) -> Any:
         return apply(rung, line, exclusive=int(bool(exclusive)), language=language, device=place)
 
-    along = 0 if axis is None else _axis(axis, array.ndim, "cumsum")
+    along = 0 if axis is None else axis_of(axis, array.ndim, "cumsum")
     if axis is None or array.ndim == 1:
         return _given(running(flat(array, "cumsum: x", place).reshape(-1)), "cumsum", out, place)
     order = (*(k for k in range(array.ndim) if k != along), along)
@@ -255,17 +255,9 @@ def cumsum(
 
 
 # -- how
-def any_array(x: Any, who: str, place: Device) -> Any:
-    """Return what NumPy's functions take as an array."""
-    # Lists and numbers are taken as NumPy's functions take them; their dtype then decides.
-    if isinstance(x, list | tuple | int | float | complex | np.generic):
-        return np.asarray(x)
-    return as_array(x, who, place)
-
-
 def floats_of(x: Any, who: str, place: Device, also: str = "") -> Any:
     """Return an array of one of the elements; refuse other dtypes, `also` names those that are taken too."""
-    array = any_array(x, f"{who}: x", place)
+    array = as_given(x, f"{who}: x", place)
     if not any(array.dtype == dtype_named(element) for element in ELEMENTS):
         known = f"{also}{', '.join(ELEMENTS[:-1])} or {ELEMENTS[-1]}"
         remedy = cast_remedy(array.dtype, np.float32)
@@ -275,30 +267,24 @@ def floats_of(x: Any, who: str, place: Device, also: str = "") -> Any:
 
 def _as_dtype(array: Any, dtype: Any, who: str, place: Device) -> Any:
     """Return the array as float32 where the answer is to be."""
-    if dtype is None or np.dtype(dtype) == array.dtype:
-        return array
-    if np.dtype(dtype) != np.float32:
-        rule = f"it must be float32 or that of x, {array.dtype}"
-        raise ArgumentError(f"{who}: dtype is {np.dtype(dtype)}, {rule}; convert the answer")
-    check_copy(array.size * np.dtype(dtype).itemsize, f"{who}: x is", place)
-    return array.astype(np.float32)
-
-
-def _axis(axis: Any, ndim: int, who: str) -> int:
+    rule = f"float32 or that of x, {array.dtype}"
     try:
-        number = operator.index(axis)
-    except TypeError:
-        raise ArgumentError(f"{who}: axis is {axis!r}, it must be an integer; pass one") from None
-    if not -ndim <= number < ndim:
-        raise SpecError(f"{who}: axis is {number}, it must lie in [{-ndim}, {ndim}); correct it")
-    return number % ndim
+        wanted = array.dtype if dtype is None else np.dtype(dtype)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{who}: dtype is {dtype!r}, it must be a dtype; pass {rule}") from None
+    if wanted == array.dtype:
+        return array
+    if wanted != np.float32:
+        raise ArgumentError(f"{who}: dtype is {wanted}, it must be {rule}; convert the answer")
+    check_copy(array.size * wanted.itemsize, f"{who}: x is", place)
+    return array.astype(np.float32)
 
 
 def _axes(axis: Any, ndim: int, who: str) -> tuple[int, ...] | None:
     if axis is None:
         return None
     given = tuple(axis) if isinstance(axis, Sequence) else (axis,)
-    axes = tuple(_axis(item, ndim, who) for item in given)
+    axes = tuple(axis_of(item, ndim, who) for item in given)
     if len(set(axes)) != len(axes):
         raise SpecError(f"{who}: axis is {given}, it must name each axis once; correct it")
     return axes

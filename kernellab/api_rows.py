@@ -11,9 +11,9 @@ from kernellab.api import apply
 from kernellab.catalog.rows import LONGEST
 from kernellab.devices import cuda_arrays
 from kernellab.devices import device as find_device
-from kernellab.errors import SpecError
-from kernellab.functions import axis_of
-from kernellab.intake import as_array, check_output, writable
+from kernellab.errors import ArgumentError, SpecError
+from kernellab.functions import as_given, axis_of
+from kernellab.intake import check_output, writable
 from kernellab.kernel import Language
 from kernellab.measurement import scope
 
@@ -247,6 +247,8 @@ def bias_gelu(
     array([[-0.   ,  0.841,    inf]], dtype=float32)
     """
     form = _form("bias_gelu", approximate)
+    if bias is None:
+        raise ArgumentError("bias_gelu: bias is None, it must be an array; pass one")
     return _on_rows("bias_gelu", (x,), (bias,), -1, out, language, device, form=form)
 
 
@@ -320,7 +322,7 @@ def rung_for(problem: str, columns: int) -> str:
 
 
 def _form(who: str, approximate: str) -> int:
-    if approximate not in GELU_FORMS:
+    if approximate not in tuple(GELU_FORMS):
         known = " or ".join(repr(name) for name in GELU_FORMS)
         raise SpecError(f"{who}: approximate is {approximate!r}, it must be {known}; correct it")
     return GELU_FORMS[approximate]
@@ -339,7 +341,7 @@ def _on_rows(
     """Apply a problem on rows along one axis of arrays of any shape."""
     place = find_device(device)
     x, *others = (
-        _array(item, f"{problem}: {name}", place)
+        as_given(item, f"{problem}: {name}", place)
         for item, name in zip(arrays, ("x", "residual"), strict=False)
     )
     along = axis_of(axis, x.ndim, problem)
@@ -367,13 +369,6 @@ def _on_rows(
             return turned if turned.flags.c_contiguous else turned.copy(order="C")
         cuda_arrays.assign(target, turned)
     return out
-
-
-def _array(given: Any, who: str, place: Device) -> Any:
-    # Lists are taken as NumPy's functions take them; their dtype then decides.
-    if isinstance(given, list | tuple | int | float | np.generic):
-        return np.asarray(given)
-    return as_array(given, who, place)
 
 
 def _flat(array: Any, order: tuple[int, ...], columns: int) -> Any:

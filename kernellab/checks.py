@@ -128,7 +128,7 @@ def scalar(kernel: Kernel, parameter: Parameter, value: Any) -> Scalar:
     largest = int(np.iinfo(dtype).max) if is_whole else float(np.finfo(dtype).max)
     if math.isfinite(number) and abs(number) > largest:
         raise SpecError(f"{who} is {value}, it must fit {dtype}; pass one up to {largest}")
-    if parameter.minimum is not None and number < parameter.minimum:
+    if parameter.minimum is not None and not number >= parameter.minimum:  # nor NaN
         raise SpecError(f"{who} is {value}, it must be at least {parameter.minimum}; raise it")
     if isinstance(parameter.maximum, int | float) and number > parameter.maximum:
         raise SpecError(f"{who} is {value}, it must be at most {parameter.maximum}; lower it")

@@ -182,10 +182,21 @@ def axis_of(axis: Any, ndim: int, who: str) -> int:
 
 
 def as_given(x: Any, who: str, place: Device) -> Any:
-    """Return what NumPy's functions take as an array."""
+    """Return what NumPy's functions take as an array.
+
+    Raises
+    ------
+    ArgumentError, UnavailableError
+        For what is none.
+    """
     # Lists and numbers are taken as NumPy's functions take them; their dtype then decides.
     if isinstance(x, list | tuple | int | float | complex | np.generic):
-        return np.asarray(x)
+        try:
+            return np.asarray(x)
+        except (ValueError, OverflowError) as error:
+            kind = type(x).__name__
+            rule = f"that NumPy makes no array of ({error})"
+            raise ArgumentError(f"{who} is a {kind} {rule}; give rows of one length") from error
     return as_array(x, who, place)
 
 

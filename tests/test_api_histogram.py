@@ -86,3 +86,16 @@ def test_weights_are_refused(x):
         kl.ArgumentError, match=r"^histogram: weights are given, it only counts; take numpy\.h"
     ):
         kl.histogram(x, 4, (0, 4), False, np.ones(x.shape), **ON)
+
+
+def test_no_edges_are_no_bins():
+    counts, edges = kl.histogram(np.ones(3, "float32"), bins=[], device="emulator")
+    expected = np.histogram(np.ones(3, "float32"), bins=[])
+    assert counts.dtype == expected[0].dtype
+    assert counts.size == edges.size == expected[1].size == 0
+
+
+def test_densities_are_numpys_to_the_last_bit():
+    x = np.random.default_rng(0).standard_normal(2000).astype("float32")
+    expected = np.histogram(x, 7, density=True)[0]
+    assert kl.histogram(x, 7, density=True, device="emulator")[0].tobytes() == expected.tobytes()

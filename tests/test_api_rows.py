@@ -102,3 +102,21 @@ def test_long_rows_take_the_rung_that_splits_them():
     assert rung_for("layernorm", 32769) == "layernorm/split"
     assert rung_for("bias_gelu", 10**6) == "bias_gelu/vectorised"
     assert rung_for("layernorm_gelu", 10**6) == "layernorm_gelu/registers"
+
+
+def test_gelu_asks_for_its_bias():
+    with pytest.raises(kl.ArgumentError, match="bias_gelu: bias is None, it must be an array"):
+        on_emulator(kl.bias_gelu, np.ones((2, 4), F), None)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda x: on_emulator(kl.softmax_dropout, x, p=np.nan), "p is nan, it must be at least 0"),
+        (lambda x: on_emulator(kl.layernorm, x, eps=np.nan), "eps is nan, it must be at least 0"),
+        (lambda x: on_emulator(kl.layernorm_gelu, x, approximate=["tanh"]), "approximate is .'tanh'., it"),
+    ],
+)
+def test_parameters_that_are_no_value(call, words):
+    with pytest.raises(kl.SpecError, match=words):
+        call(np.ones((2, 4), F))

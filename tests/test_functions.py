@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import kernellab as kl
-from kernellab.errors import SpecError
+from kernellab.errors import ArgumentError, SpecError
 
 LANGUAGES = ("cuda-c", "numba")
 each_language = pytest.mark.parametrize("language", LANGUAGES)
@@ -372,3 +372,15 @@ def test_no_memory_is_one_sentence(monkeypatch):
         kl.UnavailableError, match=r"copy/\w+: there is not enough memory .*Unable to allocate"
     ):
         kl.copy(np.ones(4, np.float32), device="emulator")
+
+
+@pytest.mark.parametrize("function", [kl.copy, kl.sum, kl.softmax, kl.relu, kl.histogram])
+def test_a_ragged_list_is_one_sentence(function):
+    name = function.__name__
+    with pytest.raises(ArgumentError, match=f"^{name}: x is a list that NumPy makes no array of .*; "):
+        function([[1, 2], [3]], device="emulator")
+
+
+def test_a_dtype_that_is_none_is_one_sentence():
+    with pytest.raises(ArgumentError, match=r"^sum: dtype is 'foo', it must be a dtype; "):
+        kl.sum(np.ones(3, "float32"), dtype="foo", device="emulator")
