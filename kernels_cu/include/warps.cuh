@@ -82,8 +82,8 @@ struct WarpProduct {
         }
     };
 
-    // `prepare(column)` gives what `finish(prepared, j, values)` needs to change the two sums of the lane's columns
-    // 8 j and 8 j + 1 of the warp's.
+    // `prepare(column)` gives what `finish(prepared, 0, value)` needs to change 32 sums: value[4 j + q] belongs to the
+    // lane's column 8 j + q % 2, in one row or, from q = 2, in the eighth below.
     template <class T, class Prepare, class Finish>
     static __device__ __forceinline__ void run(const T* __restrict__ a, const T* __restrict__ b,
                                                T* __restrict__ y, long long m, long long n, long long k,
@@ -114,7 +114,6 @@ struct WarpProduct {
         for (int s = 0; s < RING - 1; ++s) {
             copy(tiles + s * STAGE, 0, 1);
         }
-        const auto prepared = prepare(place.column + warp % ACROSS * 64 + lane % 4 * 2);
         wait_for_copies<RING - 2>();
         __syncthreads();
 
@@ -144,16 +143,17 @@ struct WarpProduct {
         }
 
         // The answer leaves through shared memory, each warp's through a patch of its own, to be stored by rows.
+        const auto prepared = prepare(place.column + warp % ACROSS * 64 + lane % 4 * 2);
         wait_for_copies<0>();
         __syncthreads();
         unsigned char* const patch = memory + warp * PATCH;
 #pragma unroll
-        for (int i = 0; i < 8; ++i) {
+        for (int i = 0; i < 4; ++i) {
+            finish(prepared, 0, sum[i][0]);
 #pragma unroll
-            for (int j = 0; j < 8; ++j) {
-                float value[2] = {sum[i / 2][j][i % 2 * 2], sum[i / 2][j][i % 2 * 2 + 1]};
-                finish(prepared, j, value);
-                const int at = swizzled<128>(i * 8 + lane / 4, j) + lane % 4 * 4;
+            for (int j = 0; j < 16; ++j) {
+                const float* const value = sum[i][j / 2] + j % 2 * 2;
+                const int at = swizzled<128>(i * 16 + j % 2 * 8 + lane / 4, j / 2) + lane % 4 * 4;
                 *reinterpret_cast<unsigned*>(patch + at) = pack_word(value, static_cast<const T*>(nullptr));
             }
         }
