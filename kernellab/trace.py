@@ -59,6 +59,8 @@ class Trace:
         Of the totals, when blocks were sampled.
     parameters : tuple of str
         Names of the kernel's parameters, where the source tells them.
+    is_sanitized : bool
+        Whether races in shared memory were looked for.
     """
 
     kernel: str
@@ -77,6 +79,7 @@ class Trace:
     sampled_blocks: int = 0
     standard_errors: Mapping[str, float] = field(default_factory=dict)
     parameters: tuple[str, ...] = ()
+    is_sanitized: bool = False
 
     def line(self, number: int, file: str | None = None) -> Line:
         """Return the counts of a source line.
@@ -322,7 +325,7 @@ def run_binary(
     from kernellab.emulator.launch import Launch
     from kernellab.emulator.memory import GlobalMemory
     from kernellab.emulator.sampling import run_sampled
-    from kernellab.emulator.summary import lines_of, totals_of
+    from kernellab.emulator.summary import Executions, lines_of, totals_of
     from kernellab.signature import typed_variables
 
     who = name or entry
@@ -342,24 +345,24 @@ def run_binary(
     errors_of: Mapping[str, float] = {}
     sampled = 0
     failure: ExecutionError | None = None
-    totals: dict[str, float]
+    totals: dict[str, float] = {}
     try:
         if blocks is not None and blocks < launch.block_count:
             totals, errors_of, sampled = run_sampled(launch, operator.index(blocks))
         else:
             launch.run()
-            totals = totals_of(launch, launch.counts)
     except ExecutionError as error:
         failure = error
-        totals = totals_of(launch, launch.counts)
+    executions = Executions.of(launch, launch.counts)
+    totals = totals or totals_of(launch, launch.counts, executions)
     mapped, notes = _mapped(launch)
     result = Trace(
         kernel=who, language=binary.language, arch=binary.arch, grid=grid, block=block,
         shared_bytes=launch.shared_bytes, totals=totals,
-        lines=lines_of(launch, launch.counts, binary.sources), diagnostics=tuple(launch.diagnostics),
+        lines=lines_of(launch, launch.counts, executions, binary.sources), diagnostics=tuple(launch.diagnostics),
         source="SASS" if mapped == 1.0 and not notes else "approximate", mapped=mapped, notes=notes,
         output=printed.getvalue(), sampled_blocks=sampled, standard_errors=errors_of,
-        parameters=names or parameter_names(binary, module.functions[entry], who),
+        parameters=names or parameter_names(binary, module.functions[entry], who), is_sanitized=sanitize,
     )  # fmt: skip
     if printed.getvalue():
         print(printed.getvalue(), end="")

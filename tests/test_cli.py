@@ -172,6 +172,21 @@ def test_trace_out_of_bounds_fails_and_still_writes_its_json(axpy: Path, tmp_pat
     assert json.loads(out.read_text())["traces"][0]["diagnostics"]
 
 
+def test_trace_says_whether_it_looked_for_races(tmp_path: Path) -> None:
+    path = tmp_path / "race.cu"
+    path.write_text(
+        'extern "C" __global__ void turn(const int* x, int* y) {\n'
+        "    __shared__ int s[64];\n    s[threadIdx.x] = x[threadIdx.x];\n"
+        "    WAIT y[threadIdx.x] = s[63 - threadIdx.x];\n}\n"
+    )
+    call = ("trace", path, "--block", 64, "--arg", "i32[64]:arange", "--arg", "i32[64]", "--option")
+    said = "no out-of-bounds or misaligned access found; races were not looked for (sanitize)"
+    assert said in cli(*call, "-DWAIT=").stdout
+    assert "race: this load" in cli(*call, "-DWAIT=", "--sanitize").stdout
+    said = "no out-of-bounds, misaligned or unsynchronised access found"
+    assert said in cli(*call, "-DWAIT=__syncthreads();", "--sanitize").stdout
+
+
 def test_trace_that_does_not_compile_shows_the_log(tmp_path: Path) -> None:
     path = tmp_path / "bad.cu"
     path.write_text('extern "C" __global__ void bad(float* y) { y[0] = nothing; }\n')
@@ -454,6 +469,17 @@ def test_no_gpu_exits_3(arguments: tuple, monkeypatch: pytest.MonkeyPatch) -> No
     result = cli(*arguments, "--device", "gpu")
     assert result.exit_code == 3
     assert "'gpu' is not here; pass --device emulator" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [("tune", "matmul_nt/wgmma", "-c", "BAND=4"), ("bench", "gpu")])
+def test_what_takes_no_device_does_not_name_the_option(
+    arguments: tuple, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    result = cli(*arguments)
+    assert result.exit_code == 3
+    assert "hides every device; unset it" in result.stderr
+    assert "--device" not in result.stderr
 
 
 def test_list_names_every_rung_and_its_lesson() -> None:

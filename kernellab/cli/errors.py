@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import re
 import sys
@@ -42,6 +43,7 @@ def status_of(error: LabError) -> int:
 
 def handled(command: Function) -> Function:
     """Turn a command's LabError and Ctrl-C into a sentence and an exit status."""
+    takes_device = "device" in inspect.signature(command).parameters
 
     @functools.wraps(command)
     def wrapped(*args: Any, **options: Any) -> None:
@@ -53,7 +55,8 @@ def handled(command: Function) -> Function:
             log = error.log.rstrip() if isinstance(error, CompileError) else ""
             if log:
                 say(log)
-            say(f"error: {in_options(_without_line_of(log, str(error)))}")
+            message = _without_line_of(log, str(error))
+            say(f"error: {in_options(message if takes_device else _on_a_gpu(message))}")
             raise typer.Exit(status_of(error)) from None
         except MemoryError as error:
             say(f"error: there is not enough memory ({error}); ask for fewer elements")
@@ -79,6 +82,19 @@ def in_options(message: str) -> str:
         rf"(?<![\w.-])({keywords})=(?:'([^']*)'|True)?",
         lambda found: f"--{found[1].replace('_', '-')}" + (f" {found[2]}" if found[2] else ""),
         message,
+    )
+
+
+def _on_a_gpu(message: str) -> str:
+    """Return a remedy that a command has which runs on a GPU only.
+
+    Examples
+    --------
+    >>> _on_a_gpu("device: 'gpu' is not here; pass device='emulator'")
+    "device: 'gpu' is not here; run this where a GPU is"
+    """
+    return message.replace("; pass device='emulator'", "; run this where a GPU is").replace(
+        ", or pass device='emulator'", ""
     )
 
 

@@ -101,7 +101,7 @@ def compile_cuda(
         raise ArgumentError(f"compile_cuda: text is the CUDA C itself, a str, not {type(text).__name__}")
     request = Request(
         text=text.removeprefix("\ufeff"),
-        path=os.fspath(path) if path is not None else None,
+        path=os.path.abspath(path) if path is not None else None,  # of one name in two folders: two files
         arch=arch,
         options=normalise_options(options),
         name_expressions=tuple(check_name_expression(each) for each in name_expressions),

@@ -230,7 +230,13 @@ def print_trace(target: Console, trace: Trace, *, failure: str = "") -> None:
     for note in trace.notes:
         target.print(Text(f"note: {note}", "dim"))
     if not trace.diagnostics:
-        target.print(Text("no out-of-bounds, misaligned or unsynchronised access found", "green"))
+        target.print(Text(_nothing_found(trace), "green"))
+
+
+def _nothing_found(trace: Trace) -> str:
+    if trace.is_sanitized:
+        return "no out-of-bounds, misaligned or unsynchronised access found"
+    return "no out-of-bounds or misaligned access found; races were not looked for (sanitize)"
 
 
 def trace_label(trace: Trace) -> str:

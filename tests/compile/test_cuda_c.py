@@ -332,3 +332,11 @@ def test_too_much_static_shared_memory_is_said_in_bytes():
     with pytest.raises(CompileError, match=message) as caught:
         compile_cuda(text)
     assert "0x" not in str(caught.value) + caught.value.log
+
+
+def test_one_text_under_one_relative_name_in_two_folders(tmp_path, monkeypatch):
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        binary = compile_cuda(ONE, path="k.cu")
+        assert ptx_text.files(binary.ptx) == (str(tmp_path / name / "k.cu"),)
