@@ -12,7 +12,7 @@ import numpy.typing as npt
 from kernellab.emulator.flow import family
 from kernellab.emulator.launch import Launch
 from kernellab.emulator.ptx import Instruction, Memory, Operand, Pair, Register, Vector
-from kernellab.emulator.summary import add_ratios, totals_of
+from kernellab.emulator.summary import Executions, add_ratios, totals_of
 from kernellab.errors import ExecutionError, SpecError
 
 Ids = npt.NDArray[np.int64]
@@ -164,7 +164,7 @@ def run_sampled(launch: Launch, blocks: int, seed: int = 0) -> tuple[dict[str, f
                 raise SpecError(
                     f"{launch.name}: a sampled block cannot run alone ({error}); leave blocks= out"
                 ) from error
-            samples.append(totals_of(launch, counts))
+            samples.append(totals_of(launch, counts, Executions.of(launch, counts)))
             launch.counts.add(counts)
         ran += share
         scale = size / share

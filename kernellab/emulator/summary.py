@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from kernellab.emulator.counts import IDEAL, REQUESTS, SECOND, UNITS, Counts
 from kernellab.emulator.lanes import WARP
@@ -14,6 +15,7 @@ from kernellab.emulator.launch import Launch
 from kernellab.emulator.projection import project
 from kernellab.emulator.tensor_operations import product_shape
 
+Int64 = npt.NDArray[np.int64]
 CATEGORIES = (
     "global_load", "global_store", "global_atomic", "shared_load", "shared_store", "shared_atomic",
     "local_load", "local_store",
@@ -59,39 +61,49 @@ class Line:
     atomics: int = 0
 
 
-def instruction_table(launch: Launch, counts: Counts) -> tuple[Any, Any]:
-    """Return for every instruction how many warps executed it and with how many lanes."""
-    total = counts.guarded.size
-    warps, lanes = np.zeros(total, np.int64), np.zeros(total, np.int64)
-    for code in launch.codes.values():
-        for block in code.blocks:
-            stop = block.stop + (1 if block.terminator is not None else 0)
-            where = slice(code.first + block.start, code.first + stop)
-            warps[where] = counts.block_warps[code.first_block + block.index]
-            lanes[where] = counts.block_lanes[code.first_block + block.index]
-    return warps, lanes - counts.guarded
+@dataclass(frozen=True)
+class Executions:
+    """How often the instructions of a launch ran.
+
+    Attributes
+    ----------
+    warps, lanes : numpy.ndarray of int64
+        For every instruction, the warps that executed it, and the lanes that were on in them.
+    is_branch : numpy.ndarray of bool
+        For every instruction, whether it is a branch that SASS still has.
+    """
+
+    warps: Int64
+    lanes: Int64
+    is_branch: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, launch: Launch, counts: Counts) -> Executions:
+        """Spread the counts of basic blocks over their instructions."""
+        total = counts.guarded.size
+        warps, lanes = np.zeros(total, np.int64), np.zeros(total, np.int64)
+        for code in launch.codes.values():
+            for block in code.blocks:
+                stop = block.stop + (1 if block.terminator is not None else 0)
+                where = slice(code.first + block.start, code.first + stop)
+                warps[where] = counts.block_warps[code.first_block + block.index]
+                lanes[where] = counts.block_lanes[code.first_block + block.index]
+        is_branch = np.zeros(total, np.bool_)
+        for name, attribution in launch.attributions.items():
+            for index in attribution.branches:
+                is_branch[launch.codes[name].first + index] = True
+        return cls(warps, lanes - counts.guarded, is_branch)
 
 
-def kept_branches(launch: Launch) -> Any:
-    """Return a boolean for every instruction: a branch that SASS still has."""
-    kept = np.zeros(launch.counts.guarded.size, np.bool_)
-    for name, attribution in launch.attributions.items():
-        for index in attribution.branches:
-            kept[launch.codes[name].first + index] = True
-    return kept
-
-
-def spill_rows(launch: Launch, counts: Counts) -> dict[str, Any]:
+def spill_rows(launch: Launch, executions: Executions) -> dict[str, Any]:
     """Return requests, sectors, lines and ideal sectors of spills, as ``local_load`` and ``local_store``."""
     rows: dict[str, Any] = {}
     for name, attribution in launch.attributions.items():
         code = launch.codes[name]
+        last = {instruction.line: code.first + instruction.index for instruction in code.function.body}
         for spill in attribution.spills:
-            warps = 0
-            for block in code.blocks:
-                stop = block.stop + (1 if block.terminator is not None else 0)
-                if any(i.line == spill.after_line for i in code.function.body[block.start : stop]):
-                    warps = int(counts.block_warps[code.first_block + block.index])
+            number = last.get(spill.after_line)
+            warps = 0 if number is None else int(executions.warps[number])
             words = max(spill.width // 4, 1)
             row = np.array([words, 4 * words, words, 4 * words, WARP], np.int64) * warps
             key = "local_store" if spill.is_store else "local_load"
@@ -99,26 +111,24 @@ def spill_rows(launch: Launch, counts: Counts) -> dict[str, Any]:
     return rows
 
 
-def totals_of(launch: Launch, counts: Counts) -> dict[str, float]:
-    """Return the totals of a launch by their public names."""
-    warps, lanes = instruction_table(launch, counts)
-    kept = kept_branches(launch)
-    on_ptx = (int(warps.sum()), int(lanes.sum()))
+def totals_of(launch: Launch, counts: Counts, executions: Executions) -> dict[str, float]:
+    """Return the totals of a launch by their public names; `executions` are those of `counts`."""
+    on_ptx = (int(executions.warps.sum()), int(executions.lanes.sum()))
     on_sass = _projected(launch, counts) or on_ptx
     totals: dict[str, float] = {
         "warp_instructions": on_sass[0],
         "thread_instructions": on_sass[1],
         "ptx_warp_instructions": on_ptx[0],
         "ptx_thread_instructions": on_ptx[1],
-        "branches": int(counts.branches[kept].sum()),
-        "divergent_branches": int(counts.divergent[kept].sum()),
+        "branches": int(counts.branches[executions.is_branch].sum()),
+        "divergent_branches": int(counts.divergent[executions.is_branch].sum()),
     }
     issued = totals["warp_instructions"]
     totals["warp_efficiency"] = totals["thread_instructions"] / (issued * WARP) if issued else float("nan")
     sums = {category: np.zeros(5, np.int64) for category in CATEGORIES}
     for (_, space, operation), row in counts.accesses.items():
         sums.setdefault(f"{space}_{operation}", np.zeros(5, np.int64))[:] += row
-    for category, row in spill_rows(launch, counts).items():
+    for category, row in spill_rows(launch, executions).items():
         sums[category] += row
     for category, row in sums.items():
         totals[f"{category}_requests"] = int(row[REQUESTS])
@@ -137,7 +147,7 @@ def totals_of(launch: Launch, counts: Counts) -> dict[str, float]:
         for (number, _, _), row in counts.accesses.items()
         if launch.position(number)[1].opcode.startswith("cp.async.c")
     )
-    totals |= tensor_totals(launch, warps)
+    totals |= tensor_totals(launch, executions.warps)
     add_ratios(totals)
     return totals
 
@@ -177,10 +187,11 @@ def add_ratios(totals: dict[str, float]) -> None:
         totals[f"sectors_per_request_{kind}"] = sectors / requests if requests else float("nan")
 
 
-def lines_of(launch: Launch, counts: Counts, sources: Mapping[str, str]) -> tuple[Line, ...]:
+def lines_of(
+    launch: Launch, counts: Counts, executions: Executions, sources: Mapping[str, str]
+) -> tuple[Line, ...]:
     """Return the counts of every source line that has instructions, in the order of files and lines."""
-    warps, lanes = instruction_table(launch, counts)
-    kept = kept_branches(launch)
+    warps, lanes = executions.warps, executions.lanes
     found: dict[tuple[str, int], dict[str, float]] = {}
     files = launch.module.files
 
@@ -200,7 +211,7 @@ def lines_of(launch: Launch, counts: Counts, sources: Mapping[str, str]) -> tupl
         add(row, "warp_instructions", int(warps[number]))
         add(row, "lanes", int(lanes[number]))
         row["warp_executions"] = max(row.get("warp_executions", 0), int(warps[number]))
-        if kept[number]:
+        if executions.is_branch[number]:
             add(row, "branches", int(counts.branches[number]))
             add(row, "divergent_branches", int(counts.divergent[number]))
     for (number, space, operation), values in counts.accesses.items():
