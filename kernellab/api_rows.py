@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -295,30 +296,33 @@ def softmax_dropout(
     return _on_rows("softmax_dropout", (x,), (), axis, out, language, device, p=p, seed=seed)
 
 
-SHORT = ((8191, "registers"), (LONGEST, "pipelined"))
-SPLIT = (*SHORT, (math.inf, "split"))
-LONG = (*SHORT, (math.inf, "registers"))
-RUNGS = {
-    "softmax": SPLIT,
-    "layernorm": SPLIT,
-    "rmsnorm": SPLIT,
-    "layernorm_gelu": LONG,
-    "residual_layernorm": LONG,
-    "softmax_dropout": ((math.inf, "registers"),),
-    "bias_gelu": ((math.inf, "vectorised"),),
+Table: TypeAlias = tuple[tuple[float, str], ...]
+ALWAYS: Table = ((math.inf, "registers"),)
+SPLIT: Table = ((LONGEST, "registers"), (math.inf, "split"))
+STAYING: Table = ((8192, "registers"), (LONGEST, "pipelined"), *ALWAYS)
+STAYING_LATE: Table = ((LONGEST // 2, "registers"), (LONGEST, "pipelined"), (math.inf, "split"))
+VECTORISED: Table = ((math.inf, "vectorised"),)
+RUNGS: Mapping[str, tuple[Table, Table]] = {
+    "softmax": (SPLIT, STAYING_LATE),
+    "layernorm": (SPLIT, STAYING_LATE),
+    "rmsnorm": (SPLIT, SPLIT),
+    "layernorm_gelu": (STAYING, STAYING),
+    "residual_layernorm": (ALWAYS, ALWAYS),
+    "softmax_dropout": (STAYING, STAYING),
+    "bias_gelu": (VECTORISED, VECTORISED),
 }
-"""By problem: up to how many columns which rung is the best."""
+"""By problem, for float32 and for 16-bit elements: up to how many columns which rung is the best."""
 
 
-def rung_for(problem: str, columns: int) -> str:
-    """Return the id of the rung that suits rows of so many columns.
+def rung_for(problem: str, columns: int, itemsize: int = 4) -> str:
+    """Return the id of the rung that suits rows of so many columns, of elements of so many bytes.
 
     Examples
     --------
-    >>> rung_for("softmax", 1024), rung_for("softmax", 131072)
-    ('softmax/registers', 'softmax/split')
+    >>> rung_for("softmax", 1024), rung_for("softmax", 32768, 2), rung_for("softmax", 131072)
+    ('softmax/registers', 'softmax/pipelined', 'softmax/split')
     """
-    return f"{problem}/{next(rung for most, rung in RUNGS[problem] if columns <= most)}"
+    return f"{problem}/{next(rung for most, rung in RUNGS[problem][itemsize == 2] if columns <= most)}"
 
 
 def _form(who: str, approximate: str) -> int:
@@ -358,7 +362,7 @@ def _on_rows(
         per_column = [
             _default(index, columns, x) if item is None else item for index, item in enumerate(weights)
         ]
-    kernel = rung_for(problem, columns)
+    kernel = rung_for(problem, columns, np.dtype(x.dtype).itemsize)
     target = None if out is None else writable(out, problem, place)
     if target is not None:
         check_output(target, problem, np.dtype(x.dtype), x.shape)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import kernellab as kl
-from kernellab.api_rows import rung_for
+from kernellab import catalog
+from kernellab.api_rows import RUNGS, rung_for
 from kernellab.catalog import gelus, norms, philox, softmax
 
 F = np.float32
@@ -96,27 +97,25 @@ def test_bad_input_is_one_sentence(call, error, words):
     assert "\n" not in str(caught.value)
 
 
-def test_long_rows_take_the_rung_that_splits_them():
-    assert rung_for("layernorm", 8191) == "layernorm/registers"
-    assert rung_for("layernorm", 32768) == "layernorm/pipelined"
-    assert rung_for("layernorm", 32769) == "layernorm/split"
-    assert rung_for("bias_gelu", 10**6) == "bias_gelu/vectorised"
-    assert rung_for("layernorm_gelu", 10**6) == "layernorm_gelu/registers"
-
-
-def test_gelu_asks_for_its_bias():
-    with pytest.raises(kl.ArgumentError, match="bias_gelu: bias is None, it must be an array"):
-        on_emulator(kl.bias_gelu, np.ones((2, 4), F), None)
-
-
 @pytest.mark.parametrize(
-    ("call", "words"),
+    ("problem", "columns", "wide", "narrow"),
     [
-        (lambda x: on_emulator(kl.softmax_dropout, x, p=np.nan), "p is nan, it must be at least 0"),
-        (lambda x: on_emulator(kl.layernorm, x, eps=np.nan), "eps is nan, it must be at least 0"),
-        (lambda x: on_emulator(kl.layernorm_gelu, x, approximate=["tanh"]), "approximate is .'tanh'., it"),
+        ("layernorm", 16384, "registers", "registers"),
+        ("layernorm", 32768, "registers", "pipelined"),
+        ("layernorm", 32769, "split", "split"),
+        ("layernorm_gelu", 8192, "registers", "registers"),
+        ("layernorm_gelu", 8193, "pipelined", "pipelined"),
+        ("softmax_dropout", 32769, "registers", "registers"),
+        ("residual_layernorm", 32768, "registers", "registers"),
+        ("bias_gelu", 10**6, "vectorised", "vectorised"),
     ],
 )
-def test_parameters_that_are_no_value(call, words):
-    with pytest.raises(kl.SpecError, match=words):
-        call(np.ones((2, 4), F))
+def test_the_length_of_a_row_decides_which_rung_it_takes(problem, columns, wide, narrow):
+    assert rung_for(problem, columns) == f"{problem}/{wide}"
+    assert rung_for(problem, columns, 2) == f"{problem}/{narrow}"
+
+
+def test_every_rung_of_the_table_is_in_the_catalogue():
+    for problem, tables in RUNGS.items():
+        names = {kernel.name for kernel in catalog.ladder(problem)}
+        assert {rung for table in tables for _, rung in table} <= names

@@ -208,7 +208,6 @@ REGISTERS = Kernel(
     elements=ELEMENTS,
     tuning=rows.TUNING,
 )
-PIPELINED = rows.pipelined(REGISTERS)
 
 LADDER = (
     Kernel(
@@ -240,6 +239,5 @@ LADDER = (
         tuning=rows.SPLIT_TUNING,
     ),
     REGISTERS,
-    PIPELINED,
-    rows.clustered(PIPELINED),
+    rows.pipelined(REGISTERS),
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from kernellab.catalog import elements, gelus, layernorm, norms, row_twins, rows
-from kernellab.kernel import Kernel, Stage
+from kernellab.kernel import Kernel, Stage, Tuning
 from kernellab.problem import ELEMENTS, Array, Arrays, Cost, Problem, Sizes
 
 
@@ -68,6 +68,8 @@ def unfused(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -> 
 IN = ("x", "weight", "bias")
 ARGUMENTS = (*IN, "y", "rows", "columns", "eps", "form")
 
+TUNING = Tuning(rows.SHAPE, rows.computing(64, {"float32": 2}))
+
 REGISTERS = Kernel(
     PROBLEM,
     "registers",
@@ -77,9 +79,8 @@ REGISTERS = Kernel(
     rows.SHAPE,
     constraint=rows.group_shape,
     elements=ELEMENTS,
-    tuning=rows.TUNING,
+    tuning=TUNING,
 )
-PIPELINED = rows.pipelined(REGISTERS)
 
 LADDER = (
     Kernel(
@@ -96,9 +97,8 @@ LADDER = (
             Stage("gelu", ("h", "y", "rows", "columns", "form"), rows.FLAT),
         ),
         temporaries=rows.BETWEEN,
-        tuning=rows.TUNING,
+        tuning=TUNING,
     ),
     REGISTERS,
-    PIPELINED,
-    rows.clustered(PIPELINED),
+    rows.pipelined(REGISTERS),
 )

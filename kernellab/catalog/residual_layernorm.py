@@ -112,7 +112,6 @@ REGISTERS = Kernel(
     elements=ELEMENTS,
     tuning=rows.TUNING,
 )
-PIPELINED = rows.pipelined(REGISTERS, inputs=2)
 
 LADDER = (
     Kernel(
@@ -132,6 +131,5 @@ LADDER = (
         tuning=rows.TUNING,
     ),
     REGISTERS,
-    PIPELINED,
-    rows.clustered(PIPELINED),
+    rows.pipelined(REGISTERS, inputs=2),
 )

@@ -197,7 +197,6 @@ REGISTERS = Kernel(
     elements=ELEMENTS,
     tuning=rows.TUNING,
 )
-PIPELINED = rows.pipelined(REGISTERS)
 
 LADDER = (
     Kernel(
@@ -226,6 +225,5 @@ LADDER = (
         tuning=rows.SPLIT_TUNING,
     ),
     REGISTERS,
-    PIPELINED,
-    rows.clustered(PIPELINED),
+    rows.pipelined(REGISTERS),
 )

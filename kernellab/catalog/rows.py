@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from kernellab.catalog import elements
 from kernellab.errors import SpecError
 from kernellab.kernel import Geometry, Kernel, Tuning, covering
 from kernellab.problem import ELEMENTS, Array, Arrays, Case, Operand, Sizes
+
+Choose: TypeAlias = Callable[[Sizes, str], Mapping[str, int]]
 
 FIRST = (8, 1024)
 EDGES = (*((0, 5), (5, 0), (1, 1), (3, 31), (2, 33), (2, 1000), (2, 1024), (3, 4097)),)
@@ -112,25 +115,45 @@ def partials(*names: str) -> tuple[Operand, ...]:
 def shape_for(sizes: Sizes, element: str) -> dict[str, int]:
     """Return the launch shape for a row's length, as measured on an H200.
 
-    Up to 1 KiB a row has a part of a warp, or all of it; the shortest several rows a thread, for more loads in
-    flight. Then a block, in which a thread holds two vectors of a short row, four of a long one, and more only
-    where a block has no more threads.
+    Up to 1 KiB a row has a part of a warp, two vectors a thread. Then a block, in which a thread holds four
+    vectors, and more only where that takes more than 512 threads: many blocks, each in another phase, keep the
+    memory busier than many loads of a few.
     """
     vectors = max(1, covering(sizes["columns"], elements.lanes(element)))
     if vectors <= 64:
-        group = next(power for power in (1, 2, 4, 8, 16, 32) if power >= min(vectors, 32))
-        rows = max(1, min(4, 32 // group))
-        return {"THREADS": 128, "GROUP": group, "VECTORS": covering(vectors, group), "ROWS": rows}
-    each = max(2 if vectors <= 256 else 4, covering(vectors, 1024))
-    each = min(each, ITEMS_HELD // elements.lanes(element))
+        return within_a_warp(vectors, 2, 128, 1)
+    each = 2 if vectors == 128 else 4  # whole warps with nothing missing
+    if vectors > 2048:
+        each = ITEMS_HELD // elements.lanes(element)
     threads = min(1024, 32 * covering(covering(vectors, each), 32))
     return {"THREADS": threads, "GROUP": threads, "VECTORS": each, "ROWS": 1}
+
+
+def within_a_warp(vectors: int, each: int, threads: int, rows: int) -> dict[str, int]:
+    """Return the shape in which a part of a warp holds a row, `each` vectors a thread where lanes last."""
+    group = next(power for power in (1, 2, 4, 8, 16, 32) if power >= min(covering(vectors, each), 32))
+    return {"THREADS": threads, "GROUP": group, "VECTORS": covering(vectors, group), "ROWS": rows}
+
+
+def computing(threads: int, rows: Mapping[str, int]) -> Choose:
+    """Return the choice of a launch shape for what computes more: so many of the shortest rows a thread."""
+
+    def choose(sizes: Sizes, element: str) -> dict[str, int]:
+        per = elements.lanes(element)
+        vectors = max(1, covering(sizes["columns"], per))
+        if vectors > 64:
+            return shape_for(sizes, element)
+        shape = within_a_warp(vectors, 8 // per, threads, 1)
+        most = ITEMS_HELD // (per * shape["VECTORS"])
+        return {**shape, "ROWS": max(1, min(rows.get(element, 4), most))}
+
+    return choose
 
 
 def stays(at: Sizes) -> tuple[int, ...]:
     """Return the blocks that stay and take row after row, as many as leave none with a row less than it could."""
     per = at["VECTORS"] * elements.lanes(ELEMENTS[at["ELEMENT"]])
-    held = at.get("CLUSTER", 1) * at["THREADS"] * per
+    held = at["THREADS"] * per
     if at["columns"] > held:
         rule = f"THREADS times VECTORS vectors hold {held}"
         raise SpecError(f"blocks that stay: rows have {at['columns']} columns, {rule}; raise VECTORS")
@@ -148,25 +171,34 @@ def staying(inputs: int = 1) -> Geometry:
     )
 
 
-def pipelined_shape_for(sizes: Sizes, element: str) -> dict[str, int]:
-    """Return the launch shape of rows on their way: 32 values a thread, 1024 threads on a multiprocessor."""
-    per = elements.lanes(element)
-    each = ITEMS_HELD // per
-    threads = min(1024, 32 * max(1, covering(covering(sizes["columns"], per * each), 32)))
-    return {"THREADS": threads, "VECTORS": each, "BLOCKS": max(1, 1024 // threads)}
+def staying_shape(inputs: int = 1) -> Choose:
+    """Return the choice of a launch shape for rows of so many arrays on their way.
+
+    128 bytes a thread, which keeps none of them in registers, and 1024 threads on a multiprocessor: the shared
+    memory of a block that needs more is not there.
+    """
+
+    def choose(sizes: Sizes, element: str) -> dict[str, int]:
+        vectors = max(1, covering(sizes["columns"], elements.lanes(element)))
+        threads = min(1024, 32 * covering(vectors, 32 * 8 // inputs))
+        return {"THREADS": threads, "VECTORS": covering(vectors, threads), "BLOCKS": 1024 // threads}
+
+    return choose
 
 
-def not_in_vectors(sizes: Sizes) -> str:
-    """Return why rows cannot be on their way as vectors of 16 bytes, or nothing."""
-    return _not_in_vectors(sizes["columns"], "a block", LONGEST)
+def in_vectors(inputs: int = 1) -> Callable[[Sizes], str]:
+    """Return what says why rows of so many arrays cannot be on their way as vectors of 16 bytes, or nothing."""
+    most = LONGEST // inputs
 
+    def refusal(sizes: Sizes) -> str:
+        columns = sizes["columns"]
+        if columns % 8:
+            return f"rows have {columns} columns, they must be a multiple of 8; pad them, or take registers"
+        if columns > most:
+            return f"rows have {columns} columns, a block holds {most}; take split or registers"
+        return ""
 
-def _not_in_vectors(columns: int, holder: str, most: int) -> str:
-    if columns % 8:
-        return f"rows have {columns} columns, they must be a multiple of 8; pad them, or take registers"
-    if columns > most:
-        return f"rows have {columns} columns, {holder} holds {most}; take split or registers"
-    return ""
+    return refusal
 
 
 def pipelined(registers: Kernel, inputs: int = 1) -> Kernel:
@@ -178,46 +210,11 @@ def pipelined(registers: Kernel, inputs: int = 1) -> Kernel:
         twin="Numba has no asynchronous copies from global to shared memory",
         constants={**PIPELINED, "ELEMENT": registers.constants["ELEMENT"]},
         constraint=None,
-        tuning=Tuning(PIPELINED, pipelined_shape_for),
+        tuning=Tuning(PIPELINED, staying_shape(inputs)),
         requires=("sm_80",),
         alignment=16,
-        refusal=not_in_vectors,
+        refusal=in_vectors(inputs),
         fallback=registers,
-    )
-
-
-def clusters(at: Sizes) -> tuple[int, ...]:
-    """Return the blocks of the clusters that stay: as many as the device holds, rows shared evenly."""
-    row_blocks = at["CLUSTER"]
-    return (
-        row_blocks * stays({**at, "BLOCKS": 1, "multiprocessors": at["multiprocessors"] // row_blocks})[0],
-    )
-
-
-def clustered_shape_for(sizes: Sizes, element: str) -> dict[str, int]:
-    """Return the launch shape of rows that a cluster shares: no more blocks than it takes to hold them."""
-    columns = min(sizes["columns"], 8 * LONGEST)
-    blocks = next(power for power in (2, 4, 8) if columns <= power * LONGEST)
-    shape = pipelined_shape_for({**sizes, "columns": covering(columns, blocks)}, element)
-    return {"THREADS": shape["THREADS"], "VECTORS": shape["VECTORS"], "CLUSTER": blocks}
-
-
-def not_for_a_cluster(sizes: Sizes) -> str:
-    """Return why rows cannot be on their way to a cluster, or nothing."""
-    return _not_in_vectors(sizes["columns"], "a cluster", 8 * LONGEST)
-
-
-def clustered(pipelined: Kernel) -> Kernel:
-    """Return the rung whose blocks share a row by clusters, from that whose blocks have one each."""
-    return replace(
-        pipelined,
-        name="clustered",
-        geometry=replace(pipelined.geometry, grid=clusters),
-        constants={**CLUSTERED, "ELEMENT": pipelined.constants["ELEMENT"]},
-        twin="Numba has neither clusters nor asynchronous copies",
-        tuning=Tuning(CLUSTERED, clustered_shape_for),
-        requires=("sm_90",),
-        refusal=not_for_a_cluster,
     )
 
 
@@ -231,7 +228,6 @@ ITEMS_HELD = 32
 BLOCKED = {"THREADS": 256}
 SPLIT = {"THREADS": 128, "VECTORS": 2}
 PIPELINED = {"THREADS": 256, "VECTORS": 4, "BLOCKS": 2}
-CLUSTERED = {"THREADS": 128, "VECTORS": 2, "CLUSTER": 2}
 SHAPE = {"THREADS": 128, "GROUP": 128, "VECTORS": 2, "ROWS": 1}
 """The launch shape that stands in the ``.cu`` files; `bind` takes that of the row's length."""
 TUNING = Tuning(SHAPE, shape_for)

@@ -307,7 +307,6 @@ REGISTERS = Kernel(
     elements=ELEMENTS,
     tuning=rows.TUNING,
 )
-PIPELINED = rows.pipelined(REGISTERS)
 
 LADDER = (
     Kernel(
@@ -331,6 +330,5 @@ LADDER = (
         tuning=rows.SPLIT_TUNING,
     ),
     REGISTERS,
-    PIPELINED,
-    rows.clustered(PIPELINED),
+    rows.pipelined(REGISTERS),
 )

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from kernellab.catalog import elements, philox, row_twins, rows, softmax
-from kernellab.kernel import Kernel, Stage
+from kernellab.kernel import Kernel, Stage, Tuning, covering
 from kernellab.problem import ELEMENTS, Array, Arrays, Cost, Problem, Sizes
 
 
@@ -107,6 +108,23 @@ def unfused(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -> 
 
 ARGUMENTS = ("x", "y", "rows", "columns", "p", "seed")
 
+
+def shape_for(sizes: Sizes, element: str) -> Mapping[str, int]:
+    """Return the launch shape: rows up to 1024 columns need no barrier, a warp holds them."""
+    per = elements.lanes(element)
+    vectors = covering(sizes["columns"], per)
+    if 64 < vectors <= 1024 // per:
+        threads = 32 if per == 8 else 128
+        return rows.within_a_warp(vectors, rows.ITEMS_HELD // per, threads, 1)
+    if vectors > 1024:
+        each = rows.ITEMS_HELD // per
+        threads = min(1024, 32 * covering(vectors, 32 * each))
+        return {"THREADS": threads, "GROUP": threads, "VECTORS": each, "ROWS": 1}
+    return rows.computing(128, {})(sizes, element)
+
+
+TUNING = Tuning(rows.SHAPE, shape_for)
+
 REGISTERS = Kernel(
     PROBLEM,
     "registers",
@@ -116,9 +134,8 @@ REGISTERS = Kernel(
     rows.SHAPE,
     constraint=rows.group_shape,
     elements=ELEMENTS,
-    tuning=rows.TUNING,
+    tuning=TUNING,
 )
-PIPELINED = rows.pipelined(REGISTERS)
 
 LADDER = (
     Kernel(
@@ -135,9 +152,8 @@ LADDER = (
             Stage("dropout", ("h", "y", "rows", "columns", "p", "seed"), rows.FLAT),
         ),
         temporaries=rows.BETWEEN,
-        tuning=rows.TUNING,
+        tuning=TUNING,
     ),
     REGISTERS,
-    PIPELINED,
-    rows.clustered(PIPELINED),
+    rows.pipelined(REGISTERS),
 )

@@ -5,19 +5,19 @@ from __future__ import annotations
 import functools
 import importlib.util
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from kernellab.errors import UnavailableError
 from kernellab.suites.arena import Arena
 from kernellab.suites.peer_flat import by_torch
-from kernellab.suites.peer_works import Make, Peer, Setting, tensors, torch_on_stream
+from kernellab.suites.peer_works import Make, Peer, Setting, tensors
 
 SOURCE = Path(__file__).parents[2] / "benchmarks" / "peers" / "triton_rows.py"
 WARPS = (4, 8, 16, 32)
+SHORT = 1024
+"""The row length up to which the fewest warps are the fastest."""
 MOST_VALUES = 64
 """Values of a row that a thread may hold: with more, Triton's compiler takes minutes and spills."""
 COMPILED = 8192
@@ -47,15 +47,17 @@ def triton_rows() -> Any:
 
 
 def warps_for(columns: int) -> tuple[int, ...]:
-    """Return which numbers of warps a row's length is swept over.
+    """Return which numbers of warps a row's length is swept over: those that may be the fastest.
 
     Examples
     --------
-    >>> warps_for(64), warps_for(1024), warps_for(32768), warps_for(131072)
-    ((4,), (4, 8, 16, 32), (16, 32), (32,))
+    >>> warps_for(64), warps_for(8192), warps_for(32768), warps_for(131072)
+    ((4,), (8, 16, 32), (16, 32), (32,))
     """
-    held = max(1 << (columns - 1).bit_length(), 32 * WARPS[0])
-    return tuple(each for each in WARPS if 32 * each <= held <= 32 * each * MOST_VALUES) or WARPS[-1:]
+    held = 1 << (columns - 1).bit_length()
+    if held <= SHORT:
+        return WARPS[:1]
+    return tuple(each for each in WARPS[1:] if held <= 32 * each * MOST_VALUES) or WARPS[-1:]
 
 
 def triton(problem: str, warps: int) -> Make:
@@ -75,24 +77,22 @@ def triton(problem: str, warps: int) -> Make:
     return make
 
 
-def warm_triton(xp: Any, problem: str, element: str, lengths: Iterable[int], eps: float) -> None:
-    """Compile a problem's kernels in Triton for these row lengths, side by side; what fails, fails later."""
-    with suppress(Exception):
-        torch, rows = torch_on_stream(xp), triton_rows()
-        names = ("x", "residual", "weight", "bias")
-        dtype = getattr(torch, element)
+def warm_triton(job: tuple[str, str, int, int]) -> bool:
+    """Compile a kernel in Triton into its cache, for a problem, element, row length and number of warps.
 
-        def warm(job: tuple[int, int]) -> None:
-            columns, warps = job
-            given = dict.fromkeys(names, dtype)
-            kernel, values, constants = rows.arguments(problem, given, dtype, columns, eps)
-            with suppress(Exception):
-                kernel.warmup(*values, num_warps=warps, grid=(1,), **constants)
+    What fails, fails later: say whether it went well.
+    """
+    problem, element, columns, warps = job
+    try:
+        import torch
 
-        if problem in rows.KERNELS:
-            jobs = [(columns, warps) for columns in lengths for warps in warps_for(columns)]
-            with ThreadPoolExecutor() as pool:
-                list(pool.map(warm, jobs))
+        rows, dtype = triton_rows(), getattr(torch, element)
+        given = dict.fromkeys(("x", "residual", "weight", "bias"), dtype)
+        kernel, values, constants = rows.arguments(problem, given, dtype, columns, 1e-5)
+        kernel.warmup(*values, num_warps=warps, grid=(1,), **constants)
+    except Exception:  # Triton may raise anything
+        return False
+    return True
 
 
 def _norm(torch: Any, a: Mapping[str, Any], x: Any, setting: Setting) -> Any:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from kernellab.errors import LabError
 from kernellab.kernel import Kernel, Language
@@ -40,13 +40,18 @@ def precompile(bench: Bench, kernels: Iterable[tuple[Kernel, Language]], *, with
             for kernel, language in kernels
         )
     )
+    return spread(bench, build, jobs)
+
+
+def spread(bench: Bench, work: Callable[[Any], bool], jobs: Sequence[Any]) -> int:
+    """Do work in the bench's processes, if it has any; return how often it went well."""
     if not bench.processes or not jobs:
         return 0
     # A fork of a process with a CUDA context is broken, so each starts afresh.
     context = multiprocessing.get_context("spawn")
     workers = min(bench.processes, len(jobs))
     with suppress(OSError, RuntimeError), ProcessPoolExecutor(workers, context) as pool:
-        return sum(pool.map(build, jobs, chunksize=max(1, len(jobs) // (4 * workers))))
+        return sum(pool.map(work, jobs, chunksize=max(1, len(jobs) // (4 * workers))))
     return 0
 
 
@@ -70,4 +75,4 @@ def build(job: Job) -> bool:
     return True
 
 
-__all__ = ["build", "precompile"]
+__all__ = ["build", "precompile", "spread"]

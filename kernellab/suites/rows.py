@@ -13,8 +13,8 @@ from kernellab.problem import ELEMENTS
 from kernellab.results import Results, Shown
 from kernellab.suites.arena import Arena, Own
 from kernellab.suites.bench import Bench
-from kernellab.suites.peer_rows import peers_of, warm_triton
-from kernellab.suites.precompile import precompile
+from kernellab.suites.peer_rows import IN_TRITON, peers_of, warm_triton, warps_for
+from kernellab.suites.precompile import precompile, spread
 from kernellab.suites.race import Rows, bar, best_peer, compiled, gathered, ours, race, ratio
 from kernellab.workload import CallWorkload
 
@@ -22,6 +22,7 @@ PROBLEMS = (
     "softmax", "layernorm", "rmsnorm", "residual_layernorm", "layernorm_gelu", "softmax_dropout", "bias_gelu",
 )  # fmt: skip
 ELEMENTS_OF_A_MATRIX = 2**27
+"""At the lengths with a bar of full speed; half as many at the others."""
 USUAL = 8192
 """The row length at which twins, chains and torch.compile are timed too."""
 LENGTHS = (USUAL, 4096, 16384, 32768, 1024, 1000, 64, 131072)
@@ -69,7 +70,7 @@ def rungs(problem: str, columns: int, element: str = ELEMENTS[0]) -> list[tuple[
     ladder = {kernel.name: kernel for kernel in catalog.ladder(problem) if not kernel.fault}
     best = last(problem)
     found: list[tuple[Kernel, Language]] = [(best, "cuda-c")]
-    others = ("split", "clustered") if columns > LONGEST else ("pipelined",) if 2 * columns >= USUAL else ()
+    others = ("split",) if columns > LONGEST else ("pipelined",) if columns >= USUAL else ()
     found += [(ladder[name], "cuda-c") for name in others if name in ladder]
     if columns == USUAL:
         found += [(best, "numba")] if best.has_twin and element == ELEMENTS[0] else []
@@ -94,24 +95,18 @@ def stages(own: Own) -> Iterable[CallWorkload]:
 def run(
     bench: Bench, lengths: Sequence[int] = LENGTHS, count: int = ELEMENTS_OF_A_MATRIX, share: float = 3
 ) -> Results:
-    """Time every heat, matrices of about `count` elements."""
+    """Time every heat, matrices of about `count` elements, or half as many."""
     chosen = heats(lengths)
     arenas = {heat: _arena(bench, heat, count) for heat in chosen}
     ready = [entry for heat, arena in arenas.items() for entry in compiled(arena, heat.rungs())]
     precompile(bench, ready)
+    spread(bench, warm_triton, in_triton(chosen))
     rows: Rows = []
     notes: list[tuple[str, str]] = []
     late: list[str] = []
-    warm: set[tuple[str, str, bool]] = set()
     for heat in bench.within_budget(chosen, late, share):
         bench.progress(heat.label)
-        arena, is_first = arenas.pop(heat), heat.columns == lengths[0]
-        key = (heat.problem, heat.element, is_first)
-        if key not in warm:
-            warm.add(key)
-            eps = float(arena.plan(last(heat.problem)).parameters.get("eps", 0.0))
-            group = lengths[:1] if is_first else lengths[1:]
-            warm_triton(arena.xp, heat.problem, heat.element, group, eps)
+        arena = arenas.pop(heat)
         rows += race(arena, heat.rungs(), peers_of(arena), stages)
         notes += [(heat.label, note) for note in arena.notes]
         del arena
@@ -127,17 +122,31 @@ def run(
         columns=columns_for(sorted(lengths)),
         bars=bars(rows),
         notes=(
-            f"about {count} elements; peers: PyTorch, torch.compile (at {USUAL} columns), Triton with the "
-            "fastest of 4 to 32 warps; cold L2, medians, all of a cell interleaved with cudaMemcpy of as many "
-            "bytes; every answer checked in full on the device before and after",
+            f"about {count} elements, half as many under {LONG[0]} and over {LONG[1]} columns; ours: the fastest "
+            f"rung, named where it is not the one that keeps rows in registers; peers: PyTorch, torch.compile (at "
+            f"{USUAL} columns), Triton with the fastest of 4 to 32 warps; cold L2, medians, all of a cell "
+            "interleaved with cudaMemcpy of as many bytes; every answer checked in full on the device before and "
+            "after",
             *told,
         ),
         lines=(*(" ".join(map(str, row.values())) for row in shown), *told),
     )
 
 
+def in_triton(chosen: Iterable[Heat]) -> list[tuple[str, str, int, int]]:
+    """Return what is compiled with Triton: problem, element, columns, warps."""
+    return [
+        (heat.problem, heat.element, heat.columns, warps)
+        for heat in chosen
+        if heat.problem in IN_TRITON
+        for warps in warps_for(heat.columns)
+    ]
+
+
 def _arena(bench: Bench, heat: Heat, count: int) -> Arena:
-    sizes = {"rows": max(1, count // heat.columns), "columns": heat.columns}
+    low, high = LONG
+    share = count if low <= heat.columns <= high else count // 2
+    sizes = {"rows": max(1, share // heat.columns), "columns": heat.columns}
     return Arena(bench, catalog.problem(heat.problem), sizes, heat.element)
 
 
@@ -166,7 +175,7 @@ def summaries(rows: Rows, lengths: Sequence[int]) -> list[dict[str, Any]]:
 
 
 def cell(rows: Rows) -> str:
-    """Return ours of copy, and over the best peer; dashes for what was not timed.
+    """Return ours of copy, over the best peer, and which rung it was; dashes for what was not timed.
 
     Examples
     --------
@@ -177,7 +186,9 @@ def cell(rows: Rows) -> str:
     if first is None:
         return "-"
     over = ratio(first, best_peer(rows))
-    return f"{first['fraction_of_copy']:.2f} / {'-' if over is None else f'{over:.2f}'}"
+    rung = str(first["kernel"]).rpartition("/")[2]
+    named = "" if first["kernel"] == last(first["problem"]).id else f" {rung}"
+    return f"{first['fraction_of_copy']:.2f} / {'-' if over is None else f'{over:.2f}'}{named}"
 
 
 def bars(rows: Rows) -> dict[str, bool]:

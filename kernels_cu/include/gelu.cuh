@@ -15,6 +15,32 @@ __device__ __forceinline__ float gelu_tanh(float x) {
     return fmaxf(x, -100.0f) * reciprocal(1.0f + power_of_two(exponent));
 }
 
+// The larger of both; NaN stays NaN.
+__device__ __forceinline__ float at_least(float value, float low) {
+#if __CUDA_ARCH__ >= 800
+    float kept;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(kept) : "f"(value), "f"(low));
+    return kept;
+#else
+    return value < low ? low : value;
+#endif
+}
+
+// The tanh form for two values that share a reciprocal, which takes as long as sixteen products. Under LOW, where
+// GeLU is -2.5e-17, it stays that: the product of both denominators is finite. A NaN must not reach the other value.
+__device__ __forceinline__ void gelu_tanh_pair(float* value) {
+    constexpr float SLOPE = -1.5957691216057308f * LOG2_E, CUBIC = SLOPE * 0.044715f, LOW = -7.4f;
+    float denominator[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        const float x = fmaxf(value[i], LOW);
+        denominator[i] = 1.0f + power_of_two(x * fmaf(x * x, CUBIC, SLOPE));
+    }
+    const float shared = reciprocal(denominator[0] * denominator[1]);
+    value[0] = at_least(value[0], LOW) * (shared * denominator[1]);
+    value[1] = at_least(value[1], LOW) * (shared * denominator[0]);
+}
+
 __device__ __forceinline__ float gelu_erf(float x) {
     const float low = x < -20.0f ? -20.0f : x;
     return 0.5f * low * erfcf(-0.70710678118654752f * low);
@@ -24,9 +50,15 @@ __device__ __forceinline__ float gelu(float x, int form) {
     return form ? gelu_tanh(x) : gelu_erf(x);
 }
 
-template <int count>
+// GeLU of values that become elements of type T: 16 bits are as far from 0 in the tail as a pair needs.
+template <int count, class T>
 __device__ __forceinline__ void gelu_all(float* value, int form) {
-    if (form) {
+    if (form && sizeof(T) == 2) {
+#pragma unroll
+        for (int i = 0; i < count; i += 2) {
+            gelu_tanh_pair(value + i);
+        }
+    } else if (form) {
 #pragma unroll
         for (int i = 0; i < count; ++i) {
             value[i] = gelu_tanh(value[i]);
@@ -44,7 +76,7 @@ template <int threads, class T>
 __device__ __forceinline__ void gelu_flat(const T* __restrict__ h, T* __restrict__ y, long long count,
                                           int form) {
     flat<threads>(h, y, count, true,
-                  [=](auto, long long, float* value) { gelu_all<16 / sizeof(T)>(value, form); });
+                  [=](auto, long long, float* value) { gelu_all<16 / sizeof(T), T>(value, form); });
 }
 
 // What is added to each row: a reader of its own, so that the loads of `bias` are counted as such.

@@ -5,16 +5,16 @@
 #include "gelu.cuh"
 #include "norm.cuh"
 
-template <class T>
+// `only` is the one form that there is, or negative: then `form` says which.
+template <class T, int only = -1>
 struct LayernormGelu : Layernorm<T, false> {
     using Base = Layernorm<T, false>;
-    using State = typename Base::State;
     int form;
     template <class S>
-    __device__ __forceinline__ void finish(State own, State all, S share, long long first, long long start,
+    __device__ __forceinline__ void finish(Norm norm, S share, long long first, long long start,
                                            float* value) const {
-        Base::finish(own, all, share, first, start, value);
-        gelu_all<S::ITEMS>(value, form);
+        Base::finish(norm, share, first, start, value);
+        gelu_all<S::ITEMS, T>(value, only < 0 ? form : only);
     }
 };
 

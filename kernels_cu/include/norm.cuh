@@ -51,26 +51,64 @@ struct Deviating {
         return {count, {mean, a.found.first + b.found.first, a.found.second + b.found.second}};
     }
 
-    template <class S>
-    static __device__ __forceinline__ State take(S share, const float* value) {
+    static __device__ __forceinline__ float again(State, float value) {
+        return value;
+    }
+
+    template <class S, class Row>
+    static __device__ __forceinline__ State take(S share, const Row& row) {
         constexpr int WIDTH = Team<S::members>::LANES_EACH;
         const float count = share.count(threadIdx.x % S::members / WIDTH);
-        const float mean = sum_over<WIDTH>(sum_of<S::ITEMS>(value)) / fmaxf(count, 1.0f);
-        float first[2] = {0.0f, 0.0f}, second[2] = {0.0f, 0.0f};
+        if constexpr (!Row::IS_KEPT && !IS_REPAIRED) {
+            return in_one_pass<WIDTH>(share, row, count);
+        } else {
+            float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+            row.each([&](int step, const float* value) {
+#pragma unroll
+                for (int i = 0; i < S::PIECE; ++i) {
+                    sum[(step * S::PIECE + i) % 4] += value[i];
+                }
+            });
+            const float all = sum_over<WIDTH>((sum[0] + sum[1]) + (sum[2] + sum[3]));
+            const Deviations found = deviations(share, row, all / fmaxf(count, 1.0f), IS_REPAIRED);
+            return {count, {found.mean, total<WIDTH>(found.first), sum_over<WIDTH>(found.second)}};
+        }
+    }
+
+    // Where a pass costs reading and converting: a thread takes deviations from its first value, which gives its
+    // own mean, and those of a warp are brought to the warp's.
+    template <int width, class S, class Row>
+    static __device__ __forceinline__ State in_one_pass(S share, const Row& row, float count) {
+        float own = 0.0f;
 #pragma unroll
         for (int s = 0; s < S::STEPS; ++s) {
-            if (share.has(s)) {
+            own += share.has(s) ? (float)S::PIECE : 0.0f;
+        }
+        Deviations found = deviations(share, row, row.first(), true);
+        const float offset = found.first / fmaxf(own, 1.0f);
+        found = {found.mean + offset, 0.0f, fmaf(-offset, found.first, found.second)};
+        const float mean = sum_over<width>(own * found.mean) / fmaxf(count, 1.0f);
+        return {count, {mean, 0.0f, sum_over<width>(about(mean, found, own).second)}};
+    }
+
+    // Those of a thread from `mean`.
+    template <class S, class Row>
+    static __device__ __forceinline__ Deviations deviations(S share, const Row& row, float mean,
+                                                            bool is_summed) {
+        float first[2] = {0.0f, 0.0f}, second[2] = {0.0f, 0.0f};
+        row.each([&](int step, const float* value) {
+            if (share.has(step)) {
 #pragma unroll
-                for (int i = s * S::PIECE; i < (s + 1) * S::PIECE; ++i) {
+                for (int i = 0; i < S::PIECE; ++i) {
                     const float deviation = value[i] - mean;
-                    if (IS_REPAIRED) {
+                    if (is_summed) {
                         first[i % 2] += deviation;
                     }
                     second[i % 2] = fmaf(deviation, deviation, second[i % 2]);
                 }
             }
-        }
-        return {count, {mean, total<WIDTH>(first[0] + first[1]), sum_over<WIDTH>(second[0] + second[1])}};
+        });
+        return {mean, first[0] + first[1], second[0] + second[1]};
     }
 
     template <class S>
@@ -154,10 +192,12 @@ struct Layernorm : Deviating<T> {
     __device__ __forceinline__ bool is_aligned() const {
         return (((size_t)weight | (size_t)bias | (is_sum ? (size_t)residual : 0)) % 16) == 0;
     }
+    __device__ __forceinline__ Norm settle(State, State all) const {
+        return norm_from(all.found.mean, {all.found.first, all.found.second}, columns, eps);
+    }
     template <class S>
-    __device__ __forceinline__ void finish(State, State all, S share, long long, long long start,
+    __device__ __forceinline__ void finish(Norm norm, S share, long long, long long start,
                                            float* value) const {
-        const Norm norm = norm_from(all.found.mean, {all.found.first, all.found.second}, columns, eps);
         const float shift = fmaf(-norm.mean, norm.scale, norm.shift);
         weigh(weight + start, bias + start, share, value, [=](float own, float w, float b) {
             return fmaf(sizeof(T) == 4 ? norm(own) : fmaf(own, norm.scale, shift), w, b);
@@ -184,13 +224,19 @@ struct Rmsnorm {
     static __device__ __forceinline__ float merge(float a, float b) {
         return a + b;
     }
-    template <class S>
-    static __device__ __forceinline__ float take(S, const float* value) {
+    static __device__ __forceinline__ float again(float, float value) {
+        return value;
+    }
+    template <class S, class Row>
+    static __device__ __forceinline__ float take(S, const Row& row) {
         float sum[2] = {0.0f, 0.0f};
+        row.each([&](int step, const float* value) {
 #pragma unroll
-        for (int i = 0; i < S::ITEMS; ++i) {
-            sum[i % 2] = fmaf(value[i], value[i], sum[i % 2]);
-        }
+            for (int i = 0; i < S::PIECE; ++i) {
+                float& own = sum[(step * S::PIECE + i) % 2];
+                own = fmaf(value[i], value[i], own);
+            }
+        });
         return sum_over<Team<S::members>::LANES_EACH>(sum[0] + sum[1]);
     }
     template <class S>
@@ -200,10 +246,13 @@ struct Rmsnorm {
         }
         return own;
     }
+    __device__ __forceinline__ float settle(float, float all) const {
+        return rsqrtf(all / (float)columns + eps);
+    }
     template <class S>
-    __device__ __forceinline__ void finish(float, float all, S share, long long, long long start,
+    __device__ __forceinline__ void finish(float scale, S share, long long, long long start,
                                            float* value) const {
-        weigh(weight + start, share, rsqrtf(all / (float)columns + eps), value);
+        weigh(weight + start, share, scale, value);
     }
 };
 

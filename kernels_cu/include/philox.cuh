@@ -50,7 +50,7 @@ struct Dropout {
     }
     // Half 0 or 1 of a word decides. The upper one is compared where it is, whatever is below it.
     __device__ __forceinline__ float keep(float value, unsigned word, int half) const {
-        return (half ? word : word << 16) < least ? 0.0f : value;
+        return is_all || (half ? word : word << 16) < least ? 0.0f : value;
     }
 };
 
@@ -67,12 +67,7 @@ __device__ __noinline__ float drop_one(Dropout dropout, float value, unsigned lo
 // array. Nothing is scaled here.
 template <class S>
 __device__ __forceinline__ void drop(Dropout dropout, unsigned long long first, S share, float* value) {
-    if (dropout.is_all) {
-#pragma unroll
-        for (int i = 0; i < S::ITEMS; ++i) {
-            value[i] = 0.0f;
-        }
-    } else if constexpr (S::is_aligned) {
+    if constexpr (S::is_aligned) {
         unsigned long long counter[S::STEPS];
         uint4 bits[S::STEPS];
 #pragma unroll

@@ -145,11 +145,8 @@ __device__ __forceinline__ P packed(const float* value) {
 // A piece of nothing but -inf, or of 0: what a thread holds beyond the end of its row.
 template <class P, class T>
 __device__ __forceinline__ P filled(bool is_lowest) {
-    float value[sizeof(P) / sizeof(T)];
-#pragma unroll
-    for (float& each : value) {
-        each = is_lowest ? LOWEST : 0.0f;
-    }
+    const float each = is_lowest ? LOWEST : 0.0f;
+    const float value[8] = {each, each, each, each, each, each, each, each};
     return packed<P, T>(value);
 }
 
@@ -176,6 +173,7 @@ struct Laid {
 template <class Element, int of, int vectors, Layout layout>
 struct Share {
     using T = Element;
+    static constexpr Layout LAYOUT = layout;
     static constexpr int members = of, EACH = 16 / sizeof(T), ITEMS = vectors * EACH, HELD = members * ITEMS;
     static constexpr int PIECE = layout == SINGLE ? 1 : EACH, STEPS = ITEMS / PIECE;
     static constexpr bool is_aligned = layout != SINGLE;
@@ -254,24 +252,33 @@ __device__ __forceinline__ void write(typename S::T* __restrict__ y, S share, co
     }
 }
 
-// Sum of values in registers, four chains that do not wait for each other.
-template <int count>
-__device__ __forceinline__ float sum_of(const float* value) {
-    float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+// A share in registers, piece after piece: what `change(step, value)` does to the values stays there.
+template <class S>
+struct Kept {
+    static constexpr bool IS_KEPT = true;
+    float* value;
+    template <class Change>
+    __device__ __forceinline__ void each(Change change) const {
 #pragma unroll
-    for (int i = 0; i < count; ++i) {
-        sum[i % 4] += value[i];
+        for (int s = 0; s < S::STEPS; ++s) {
+            change(s, value + s * S::PIECE);
+        }
     }
-    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+};
+template <class S>
+__device__ __forceinline__ Kept<S> kept(S, float* value) {
+    return {value};
 }
 
 // A row, or as many columns of it as registers hold. The work says what is done with it:
 //     LOWEST_BEYOND, IS_SUM        what stands beyond the end; whether a second array is added
 //     State, Scratch               what is found in some columns; what of it one warp tells the others
-//     take(share, value)           what one warp finds in its values
+//     take(share, row)             what one warp finds in its values, which row.each(change) goes through
+//     again(own, value)            what else take leaves in each value; for rows that keep nothing between passes
 //     meet(own, share, scratch)    the same of the whole group, after one barrier
 //     nothing(), merge(a, b)       of no columns; of two stretches of a row
-//     finish(own, all, share, first, start, value)
+//     settle(own, all)             what the answer takes of it
+//     finish(settled, share, first, start, value)
 //                                  the answer, in place: columns from `start` on, of the row whose first element
 //                                  is number `first` of the array
 template <class Work, class S>
@@ -293,14 +300,15 @@ __device__ __forceinline__ void long_row(const Work& work, long long row, long l
     for (long long start = 0; start < columns; start += S::HELD) {
         const S share = {member, (int)max(0ll, min(end - start, (long long)S::HELD))};
         gather(work, share, first + start, value);
-        all = work.merge(all, work.meet(work.take(share, value), share, scratch));
+        all = work.merge(all, work.meet(work.take(share, kept(share, value)), share, scratch));
         __syncthreads();
     }
 #pragma unroll 1
     for (long long start = 0; start < columns; start += S::HELD) {
         const S share = {member, (int)max(0ll, min(end - start, (long long)S::HELD))};
         gather(work, share, first + start, value);
-        work.finish(work.take(share, value), all, share, first, start, value);
+        const auto own = work.take(share, kept(share, value));
+        work.finish(work.settle(own, all), share, first, start, value);
         write(y + first + start, share, value);
     }
 }
@@ -317,9 +325,9 @@ __device__ __forceinline__ void rows_of(const Work& work, long long row, long lo
 #pragma unroll
     for (int q = 0; q < rows_each; ++q) {
         const S share = {member, row + q < rows ? (int)columns : 0};
-        const auto own = work.take(share, value[q]);
+        const auto own = work.take(share, kept(share, value[q]));
         const auto all = work.meet(own, share, scratch[q % 2]);
-        work.finish(own, all, share, (row + q) * columns, 0, value[q]);
+        work.finish(work.settle(own, all), share, (row + q) * columns, 0, value[q]);
         write(y + (row + q) * columns, share, value[q]);
     }
 }

@@ -57,21 +57,31 @@ struct Softmax {
 
     // The exponentials, in place. NaN is lost in the maximum and comes back with the sum; a warp that has nothing
     // but -inf sums to 0.
-    template <class S>
-    static __device__ __forceinline__ Pair take(S share, float* value) {
+    template <class S, class Row>
+    static __device__ __forceinline__ Pair take(S, const Row& row) {
         constexpr int WIDTH = Team<S::members>::LANES_EACH;
-        float top = value[0];
+        float top = LOWEST, sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+        row.each([&](int, const float* value) {
 #pragma unroll
-        for (int i = 1; i < S::ITEMS; ++i) {
-            top = fmaxf(top, value[i]);
-        }
+            for (int i = 0; i < S::PIECE; ++i) {
+                top = fmaxf(top, value[i]);
+            }
+        });
         top = unit_of<T>(max_over<WIDTH>(top));
-        const float shift = top == LOWEST ? 0.0f : top;
+        row.each([&](int step, float* value) {
 #pragma unroll
-        for (int i = 0; i < S::ITEMS; ++i) {
-            value[i] = raised<T>(value[i], shift);
-        }
-        return {top, sum_over<WIDTH>(sum_of<S::ITEMS>(value))};
+            for (int i = 0; i < S::PIECE; ++i) {
+                value[i] = raised<T>(value[i], shift_of(top));
+                sum[(step * S::PIECE + i) % 4] += value[i];
+            }
+        });
+        return {top, sum_over<WIDTH>((sum[0] + sum[1]) + (sum[2] + sum[3]))};
+    }
+    static __device__ __forceinline__ float again(Pair own, float value) {
+        return raised<T>(value, shift_of(own.first));
+    }
+    static __device__ __forceinline__ float shift_of(float top) {
+        return top == LOWEST ? 0.0f : top;
     }
 
     template <class S>
@@ -88,12 +98,11 @@ struct Softmax {
     }
 
     // What a warp's exponentials are multiplied by.
-    static __device__ __forceinline__ float scale(Pair own, Pair all) {
+    static __device__ __forceinline__ float settle(Pair own, Pair all) {
         return raised<T>(own.first - all.first) / all.second;
     }
     template <class S>
-    __device__ __forceinline__ void finish(Pair own, Pair all, S, long long, long long, float* value) const {
-        const float factor = scale(own, all);
+    __device__ __forceinline__ void finish(float factor, S, long long, long long, float* value) const {
 #pragma unroll
         for (int i = 0; i < S::ITEMS; ++i) {
             value[i] *= factor;

@@ -8,14 +8,13 @@
 template <class T>
 struct SoftmaxDropout : Softmax<T> {
     Dropout dropout;
+    __device__ __forceinline__ float settle(Pair own, Pair all) const {
+        return Softmax<T>::settle(own, all) * dropout.scale;
+    }
     template <class S>
-    __device__ __forceinline__ void finish(Pair own, Pair all, S share, long long first, long long start,
+    __device__ __forceinline__ void finish(float factor, S share, long long first, long long start,
                                            float* value) const {
-        const float factor = Softmax<T>::scale(own, all) * dropout.scale;
-#pragma unroll
-        for (int i = 0; i < S::ITEMS; ++i) {
-            value[i] *= factor;
-        }
+        Softmax<T>::finish(factor, share, first, start, value);
         drop(dropout, first + start, share, value);
     }
 };

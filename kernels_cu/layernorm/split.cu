@@ -36,7 +36,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void layernorm_split_partial(co
     const long long r = blockIdx.x / parts, part = blockIdx.x % parts;
     in_part<THREADS, VECTORS>(x, x, columns, true, part, [&](auto share, long long start, float* value) {
         read(x + r * columns + start, share, false, value);
-        const Work::State all = Work::meet(Work::take(share, value), share, scratch);
+        const Work::State all = Work::meet(Work::take(share, kept(share, value)), share, scratch);
         if (threadIdx.x == 0) {
             const float offset = all.found.first / all.count;
             means[blockIdx.x] = all.found.mean + offset;

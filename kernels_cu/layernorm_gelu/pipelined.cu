@@ -12,7 +12,9 @@
 // shared load staged 4 wavefronts/request
 // teaches   A row that takes a whole block leaves nobody else to keep the memory busy while it is computed. Here the
 //           block's own next row is in flight meanwhile: cp.async goes from memory to shared memory without
-//           registers and without waiting. Whoever asked for a vector reads it, so no barrier is needed.
+//           registers and without waiting. The row lies nowhere else: each pass reads it again, the last one asks
+//           for the next row in its place, and with few registers more blocks share a multiprocessor. Whoever
+//           asked for a vector reads it, so no barrier is needed.
 // source    CUDA C++ Programming Guide, "Asynchronous Data Copies"
 
 #include "element.cuh"
@@ -34,8 +36,17 @@ static_assert(VECTORS >= 1 && BLOCKS >= 1, "layernorm_gelu/pipelined: VECTORS an
 extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void layernorm_gelu_pipelined(
     const element_t* __restrict__ x, const element_t* __restrict__ weight, const element_t* __restrict__ bias,
     element_t* __restrict__ y, long long rows, long long columns, float eps, int form) {
-    const LayernormGelu<element_t> work = {{x, nullptr, weight, bias, columns, eps}, form};
     extern __shared__ uint4 room[];
     __shared__ Deviations scratch[2][32];
-    through_pipeline<THREADS, VECTORS, 1>(work, x, x, y, room, scratch, rows, columns);
+    const Layernorm<element_t, false> norm(x, nullptr, weight, bias, columns, eps);
+
+    // The form is the same for all: asked here, it does not keep loads from being issued early.
+    const auto all = [&](const auto& work) {
+        through_pipeline<THREADS, VECTORS>(work, x, x, y, room, scratch, rows, columns);
+    };
+    if (form) {
+        all(LayernormGelu<element_t, 1>{norm, form});
+    } else {
+        all(LayernormGelu<element_t, 0>{norm, form});
+    }
 }

@@ -14,7 +14,9 @@
 // shared load staged 4 wavefronts/request
 // teaches   A row that takes a whole block leaves nobody else to keep the memory busy while it is computed. Here the
 //           block's own next row is in flight meanwhile: cp.async goes from memory to shared memory without
-//           registers and without waiting. Whoever asked for a vector reads it, so no barrier is needed.
+//           registers and without waiting. The row lies nowhere else: each pass reads it again, the last one asks
+//           for the next row in its place, and with few registers more blocks share a multiprocessor. Whoever
+//           asked for a vector reads it, so no barrier is needed.
 // source    CUDA C++ Programming Guide, "Asynchronous Data Copies"
 
 #include "element.cuh"
@@ -42,5 +44,5 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void residual_layernorm
     const Layernorm<element_t, true> work(x, residual, weight, bias, columns, eps);
     extern __shared__ uint4 room[];
     __shared__ Deviations scratch[2][32];
-    through_pipeline<THREADS, VECTORS, 1>(work, x, residual, y, room, scratch, rows, columns);
+    through_pipeline<THREADS, VECTORS>(work, x, residual, y, room, scratch, rows, columns);
 }

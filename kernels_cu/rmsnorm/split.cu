@@ -33,7 +33,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void rmsnorm_split_partial(cons
     const long long r = blockIdx.x / parts, part = blockIdx.x % parts;
     in_part<THREADS, VECTORS>(x, x, columns, true, part, [&](auto share, long long start, float* value) {
         read(x + r * columns + start, share, false, value);
-        const float sum = Work::meet(Work::take(share, value), share, scratch);
+        const float sum = Work::meet(Work::take(share, kept(share, value)), share, scratch);
         if (threadIdx.x == 0) {
             squares[blockIdx.x] = sum;
         }

@@ -10,7 +10,9 @@
 // shared load staged 4 wavefronts/request
 // teaches   A row that takes a whole block leaves nobody else to keep the memory busy while it is computed. Here the
 //           block's own next row is in flight meanwhile: cp.async goes from memory to shared memory without
-//           registers and without waiting. Whoever asked for a vector reads it, so no barrier is needed.
+//           registers and without waiting. The row lies nowhere else: each pass reads it again, the last one asks
+//           for the next row in its place, and with few registers more blocks share a multiprocessor. Whoever
+//           asked for a vector reads it, so no barrier is needed.
 // source    CUDA C++ Programming Guide, "Asynchronous Data Copies"
 
 #include "element.cuh"
@@ -36,5 +38,5 @@ extern "C" __global__ __launch_bounds__(THREADS,
     const Softmax<element_t> work = {x};
     extern __shared__ uint4 room[];
     __shared__ Pair scratch[2][32];
-    through_pipeline<THREADS, VECTORS, 1>(work, x, x, y, room, scratch, rows, columns);
+    through_pipeline<THREADS, VECTORS>(work, x, x, y, room, scratch, rows, columns);
 }

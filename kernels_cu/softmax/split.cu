@@ -8,7 +8,8 @@
 // shared load scratch 2 wavefronts/request
 // teaches   A row beyond one block's registers needs a meeting of blocks, and between launches there is one. It
 //           costs a second read; what the first launch read last may still be in L2, so the second begins
-//           there. One long row keeps the whole device busy. Partial results merge by the online rule.
+//           there. One long row keeps the whole device busy. Partial results merge by the online rule. Clusters
+//           that read once were slower: every row waits for a barrier of blocks.
 // source    Dao et al., "Flash-Decoding for long-context inference" (2023): partial softmax, merged
 
 #include "element.cuh"
@@ -32,7 +33,8 @@ extern "C" __global__ __launch_bounds__(THREADS) void softmax_split_partial(cons
     const long long r = blockIdx.x / parts, part = blockIdx.x % parts;
     in_part<THREADS, VECTORS>(x, x, columns, true, part, [&](auto share, long long start, float* value) {
         read(x + r * columns + start, share, true, value);
-        const Pair found = Softmax<element_t>::meet(Softmax<element_t>::take(share, value), share, scratch);
+        const Pair found =
+            Softmax<element_t>::meet(Softmax<element_t>::take(share, kept(share, value)), share, scratch);
         if (threadIdx.x == 0) {
             tops[blockIdx.x] = found.first;
             sums[blockIdx.x] = found.second;

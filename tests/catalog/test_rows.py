@@ -45,21 +45,55 @@ def test_every_length_has_a_launch_shape_that_holds_it(element):
         assert shape["THREADS"] <= 1024
 
 
+def shape_of(name, columns, element):
+    """Return THREADS, GROUP, VECTORS and ROWS that a rung has for rows so long."""
+    shape = kernel(name).tuning.choose({"columns": columns}, element)
+    return tuple(shape[each] for each in ("THREADS", "GROUP", "VECTORS", "ROWS"))
+
+
+@pytest.mark.parametrize(
+    ("problem", "columns", "wide", "narrow"),
+    [
+        ("softmax", 64, (128, 8, 2, 1), (128, 4, 2, 1)),
+        ("layernorm_gelu", 64, (64, 8, 2, 2), (64, 8, 1, 4)),
+        ("softmax_dropout", 64, (128, 8, 2, 4), (128, 8, 1, 4)),
+        ("softmax", 1000, (64, 64, 4, 1), (32, 32, 4, 1)),
+        ("softmax", 1024, (64, 64, 4, 1), (64, 64, 2, 1)),
+        ("softmax_dropout", 1024, (128, 32, 8, 1), (32, 32, 4, 1)),
+        ("layernorm_gelu", 4096, (256, 256, 4, 1), (128, 128, 4, 1)),
+        ("softmax", 8192, (512, 512, 4, 1), (256, 256, 4, 1)),
+        ("softmax_dropout", 8192, (256, 256, 8, 1), (256, 256, 4, 1)),
+        ("rmsnorm", 16384, (512, 512, 8, 1), (512, 512, 4, 1)),
+        ("layernorm", 32768, (1024, 1024, 8, 1), (1024, 1024, 4, 1)),
+    ],
+)
+def test_the_shapes_that_were_the_fastest(problem, columns, wide, narrow):
+    rung = f"{problem}/registers"
+    assert shape_of(rung, columns, "float32") == wide
+    assert shape_of(rung, columns, "bfloat16") == narrow
+
+
 def test_a_short_row_wastes_no_lanes():
-    assert rows.shape_for({"columns": 64}, "float32") == {
-        "THREADS": 128,
-        "GROUP": 16,
-        "VECTORS": 1,
-        "ROWS": 2,
-    }
-    assert rows.shape_for({"columns": 64}, "float16") == {"THREADS": 128, "GROUP": 8, "VECTORS": 1, "ROWS": 4}
     assert rows.shape_for({"columns": 1}, "float32")["GROUP"] == 1
+
+
+@pytest.mark.parametrize("columns", [8192, 16384, rows.LONGEST])
+@pytest.mark.parametrize("element", ["float32", "bfloat16"])
+def test_a_row_on_its_way_has_128_bytes_a_thread(columns, element):
+    per = 4 if element == "float32" else 8
+    threads = columns // per // 8
+    shape = kernel("softmax/pipelined").tuning.choose({"columns": columns}, element)
+    assert shape == {"THREADS": threads, "VECTORS": 8, "BLOCKS": 1024 // threads}
+    pair = kernel("residual_layernorm/pipelined")
+    if not pair.refusal({"columns": columns}):
+        both = pair.tuning.choose({"columns": columns}, element)
+        assert 2 * 16 * both["VECTORS"] * both["THREADS"] * both["BLOCKS"] <= Limits().shared
 
 
 def test_the_shape_follows_the_row_unless_the_caller_sets_it():
     short, long = np.zeros((2, 64), F), np.zeros((2, 8192), F)
     rung = kernel("softmax/registers")
-    assert bind(rung, {"x": short}).steps[0].constants["GROUP"] == 16
+    assert bind(rung, {"x": short}).steps[0].constants["GROUP"] == 8
     assert bind(rung, {"x": long}).steps[0].block == (512, 1, 1)
     own = replace(rung, constants={**rung.constants, "THREADS": 256, "GROUP": 256})
     assert bind(own, {"x": long}).steps[0].block == (256, 1, 1)
@@ -72,8 +106,8 @@ def test_a_warp_with_several_rows(problem):
     rung = kernel(f"{problem}/registers")
     case = rows.case("short", 21, 40, {})
     plan, y = outcome(rung.id, rung.problem.inputs(case, 5))
-    assert plan.steps[0].constants["GROUP"] == 16
-    assert plan.steps[0].constants["ROWS"] == 2
+    assert plan.steps[0].constants["GROUP"] == 8
+    assert plan.steps[0].constants["ROWS"] == {"layernorm_gelu": 2, "softmax_dropout": 4}.get(problem, 1)
     assert verify(plan, {"y": y}).is_right
 
 
@@ -229,41 +263,6 @@ def test_a_row_is_asked_for_while_the_one_before_is_computed(tmp_path):
     assert {item.kind for item in trace.diagnostics} & {"in flight", "unwritten shared memory"}
 
 
-def clustered(problem, columns, blocks, element="float32", contents="random"):
-    """Return the plan of `clustered` with so many blocks a row, on a device that holds eight."""
-    rung = kernel(f"{problem}/clustered")
-    case = rows.case("", 5, columns, {}, contents, element)
-    rung = replace(rung, constants={**rung.constants, "CLUSTER": blocks}, tuning=None)
-    return bind(rung, rung.problem.inputs(case, 7), limits=Limits(multiprocessors=8))
-
-
-@pytest.mark.parametrize("problem", REGISTERS)
-def test_blocks_of_a_cluster_share_a_row(problem):
-    for columns, blocks, element in ((2048, 2, "float32"), (1504, 4, "bfloat16")):
-        plan = clustered(problem, columns, blocks, element)
-        assert plan.steps[0].grid[0] % blocks == 0
-        result = EMULATOR.run(EMULATOR.build(plan.kernel), plan)
-        assert result.errors == ()
-        assert verify(plan, result.outputs).is_right
-
-
-@pytest.mark.parametrize("contents", rows.CONTENTS)
-def test_special_rows_in_a_cluster_whose_last_blocks_have_nothing(contents):
-    for problem in ("softmax", "layernorm"):
-        plan = clustered(problem, 104, 4, contents=contents)
-        assert verify(plan, EMULATOR.run(EMULATOR.build(plan.kernel), plan).outputs).is_right
-
-
-def test_a_cluster_is_as_large_as_the_row_asks_for():
-    for columns, element, blocks in ((40000, "float32", 2), (131072, "bfloat16", 4), (262144, "float16", 8)):
-        shape = rows.clustered_shape_for({"columns": columns}, element)
-        per = 4 if element == "float32" else 8
-        assert shape["CLUSTER"] == blocks
-        assert blocks * shape["THREADS"] * shape["VECTORS"] * per >= columns
-    with pytest.raises(SpecError, match=f"a cluster holds {8 * rows.LONGEST}; take split"):
-        bind(kernel("softmax/clustered"), {"x": np.zeros((1, 8 * rows.LONGEST + 8), F)})
-
-
 def test_rows_that_cannot_be_on_their_way_go_by_registers():
     x, odd, long = np.zeros((2, 64), F), np.zeros((2, 99), F), np.zeros((1, 8 * rows.LONGEST), F)
     rung = kernel("softmax/pipelined")
@@ -271,6 +270,8 @@ def test_rows_that_cannot_be_on_their_way_go_by_registers():
         bind(rung, {"x": odd})
     with pytest.raises(SpecError, match=f"a block holds {rows.LONGEST}; take split"):
         bind(rung, {"x": long})
+    pair = kernel("residual_layernorm/pipelined")
+    assert f"a block holds {rows.LONGEST // 2}" in pair.refusal({"columns": rows.LONGEST})
     assert bind(rung, {"x": odd}, fall_back=True).kernel.id == "softmax/registers"
     assert bind(rung, {"x": x}).kernel.id == "softmax/pipelined"
     small = replace(rung, constants={**rung.constants, "VECTORS": 1})
