@@ -18,7 +18,7 @@ from kernellab.emulator.mbarrier_steps import bind_mbarrier
 from kernellab.emulator.memory import UNSIGNED
 from kernellab.emulator.ptx import Instruction, Register, Special
 from kernellab.emulator.steps import bind_data, bind_move, guarded
-from kernellab.emulator.warpgroups import watched
+from kernellab.emulator.warpgroups import watch_of, watched
 from kernellab.emulator.wgmma import bind_wgmma
 from kernellab.errors import UnsupportedPTXError
 
@@ -39,9 +39,8 @@ def bind_instruction(binder: Binder, instruction: Instruction) -> Step:
     UnsupportedPTXError
         For an opcode or an operand that the emulator does not know.
     """
-    step = _unguarded(binder, instruction)
-    if binder.accumulators:
-        step = watched(step, instruction, binder.code.first + instruction.index, binder.accumulators)
+    number = binder.code.first + instruction.index
+    step = watched(_unguarded(binder, instruction), watch_of(instruction, number, binder.accumulators))
     if instruction.guard is None:
         return step
     predicate = binder.source(Register(instruction.guard.register), np.dtype(np.bool_))

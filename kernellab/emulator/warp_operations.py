@@ -16,6 +16,7 @@ from kernellab.emulator.joins import Join, Waiter
 from kernellab.emulator.lanes import WARP, Lanes, Mask, pack
 from kernellab.emulator.memory import SIGNED, UNSIGNED
 from kernellab.emulator.ptx import TYPE_BYTES, Immediate, Instruction, Pair, Register
+from kernellab.emulator.warpgroups import watch_of
 from kernellab.errors import UnsupportedPTXError
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class WarpOperation:
         self.number = number
         self.is_everyone = isinstance(members, Immediate) and members.value & 0xFFFFFFFF == 0xFFFFFFFF
         self.members = None if members is None else binder.source(members, UNSIGNED[4])
+        self.watch = watch_of(instruction, number, binder.accumulators)
 
     def __call__(
         self, scheduler: Scheduler, frame: Frame, block: Block, stack: Join | None, lanes: Lanes
@@ -104,6 +106,8 @@ class WarpOperation:
 
     def execute(self, scheduler: Scheduler, frame: Frame, lanes: Lanes) -> None:
         """Compute for lanes that are all there."""
+        if self.watch is not None:
+            self.watch(scheduler.batch, lanes)
         self.compute(scheduler.batch, frame, lanes, self.member_bits(frame, lanes))
 
     def compute(self, batch: Batch, frame: Frame, lanes: Lanes, members: Array) -> None:

@@ -6,17 +6,19 @@ accumulators as in flight. A ``mov`` of an accumulator is no access: ptxas makes
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kernellab.emulator.attribution_ptx import registers, sources
+from kernellab.emulator.attribution_ptx import registers, sources, writes_first
 from kernellab.emulator.code import Step, Views
 from kernellab.emulator.flow import family
 from kernellab.emulator.in_flight import Flight
-from kernellab.emulator.lanes import Lanes
+from kernellab.emulator.lanes import WARP, Lanes
 from kernellab.emulator.ptx import Function, Instruction, Register
+from kernellab.emulator.releases import GROUP
 
 if TYPE_CHECKING:
     from kernellab.emulator.batch import Batch
@@ -106,10 +108,16 @@ class Warpgroups:
 
 
 def check_aligned(batch: Batch, number: int, lanes: Lanes) -> None:
-    """Fail if only a part of a warp is at an instruction that takes whole warps."""
+    """Fail if only a part of a warp is at an instruction that takes whole warps, of whole warpgroups."""
     if lanes.mask is not None:
         what = "divergent: only a part of a warp is at a wgmma instruction, which all lanes must execute"
         batch.fail(number, "divergent", what, lanes)
+    whole = batch.warps_per_block // GROUP * GROUP
+    is_beyond = batch.warp_of_row[lanes.rows] >= whole
+    if is_beyond.any():
+        what = f"wgmma needs the four warps of a warpgroup; the block has {batch.warps_per_block} warps"
+        beyond = lanes.restricted(np.broadcast_to(is_beyond[:, None], (lanes.row_count, WARP)))
+        batch.fail(number, "warpgroup", what, beyond)
 
 
 def accumulators_of(function: Function) -> frozenset[str]:
@@ -130,24 +138,41 @@ def accumulators_of(function: Function) -> frozenset[str]:
     return frozenset(found)
 
 
-def watched(step: Step, instruction: Instruction, number: int, accumulators: frozenset[str]) -> Step:
-    """Let a step look whether the accumulators that it reads are in flight, and note those that it writes."""
-    if instruction.opcode.startswith("wgmma.mma_async") or not instruction.operands:
-        return step
-    has_result = not instruction.opcode.startswith(("st", "red"))
-    written = [name for name in registers(instruction.operands[0]) if has_result and name in accumulators]
+Watch = Callable[["Batch", Lanes], None]
+
+
+def watch_of(instruction: Instruction, number: int, accumulators: frozenset[str]) -> Watch | None:
+    """Return what looks whether accumulators that an instruction reads are in flight, and notes what it writes.
+
+    None for an instruction that has to do with none.
+    """
+    if instruction.opcode.startswith("wgmma.mma_async") or not instruction.operands or not accumulators:
+        return None
+    targets = registers(instruction.operands[0]) if writes_first(instruction) else ()
+    written = [name for name in targets if name in accumulators]
     read = [name for name in sources(instruction) if name in accumulators]
     if not written and not read:
-        return step
+        return None
     source = instruction.operands[1] if family(instruction.opcode) == "mov" else None
     moved = source.name if isinstance(source, Register) and source.name in accumulators else None
 
-    def run(views: Views, lanes: Lanes, batch: Batch) -> None:
+    def watch(batch: Batch, lanes: Lanes) -> None:
         if batch.warpgroups.groups:
             if moved is None and read:
                 batch.warpgroups.check(number, read, lanes)
             if written:
                 batch.warpgroups.overwrite(written, moved, lanes)
+
+    return watch
+
+
+def watched(step: Step, watch: Watch | None) -> Step:
+    """Let a step look at accumulators first."""
+    if watch is None:
+        return step
+
+    def run(views: Views, lanes: Lanes, batch: Batch) -> None:
+        watch(batch, lanes)
         step(views, lanes, batch)
 
     return run

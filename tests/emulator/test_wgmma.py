@@ -231,15 +231,19 @@ extern "C" __global__ void careless(float* y, u64 bits, int what) {
     }
     if (what == 9 && threadIdx.x < 32) while (true) __nanosleep(20);
     if (what == 10 && threadIdx.x < 32) return;
+    if (what == 11) y[threadIdx.x] = __shfl_xor_sync(~0u, d[0], 1);
+    if (what == 12)
+        asm volatile("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%0], {%1};"
+                     :: "r"(at(memory + 512 + threadIdx.x % 32 * 4)), "r"(__float_as_uint(d[1])) : "memory");
     if (what != 5) wait_products<0>();
     y[threadIdx.x] += d[2] + e[2];
 }
 """
 
 
-def careless(what, bits=0):
+def careless(what, bits=0, threads=128):
     text = product(8, "f32.f16.f16", 4, k=16, tail=", 1, 1, 0, 0") + CARELESS
-    return kernels(text)("careless", 1, 128, np.zeros(128, np.float32), np.uint64(bits), what)
+    return kernels(text)("careless", 1, threads, np.zeros(128, np.float32), np.uint64(bits), what)
 
 
 @pytest.mark.parametrize("what", [0, 6, 10])
@@ -260,8 +264,15 @@ def test_a_product_may_be_read_while_a_later_one_is_on_its_way(what):
         (7, 0, "this store touches byte 0 of shared memory, .* may still be reading; wait for it first"),
         (9, 0, "96 threads wait for the other warps of their warpgroup at source.cu"),
         (8, 0, "an accumulator of the wgmma at source.cu:.* is read before it is waited for"),
+        (11, 0, "an accumulator of the wgmma at source.cu:.* is read before it is waited for"),
+        (12, 0, "an accumulator of the wgmma at source.cu:.* is read before it is waited for"),
     ],
 )
 def test_careless_products(what, bits, message):
     with pytest.raises(ExecutionError, match=message):
         careless(what, bits)
+
+
+def test_a_part_of_a_warpgroup_is_no_warpgroup():
+    with pytest.raises(ExecutionError, match="needs the four warps of a warpgroup; the block has 2 warps"):
+        careless(0, threads=64)
