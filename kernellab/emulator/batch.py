@@ -296,9 +296,8 @@ class Batch:
 
     def fail(self, number: int, kind: str, what: str, lanes: Lanes) -> None:
         """Complain about the first of some lanes, and end the launch."""
-        row = int(lanes.row_indexes()[0])
-        column = int(np.flatnonzero(lanes.full_mask()[0])[0])
-        self.complain(number, kind, what, row, column, lanes.count)
+        row, column = np.argwhere(lanes.full_mask())[0].tolist()
+        self.complain(number, kind, what, int(lanes.row_indexes()[row]), column, lanes.count)
         self.raise_last()
 
     def raise_last(self) -> None:

@@ -113,6 +113,13 @@ class ClusterBarrier:
         self.arrivals[rows] += mask
         self.look_again()
 
+    def check_arrived(self, number: int, lanes: Lanes) -> None:
+        """Fail if lanes are to wait that have not arrived since they waited last."""
+        absent = lanes.full_mask() & (self.arrivals[lanes.rows] == self.waits[lanes.rows])
+        if absent.any():
+            what = "cluster barrier: threads wait that have not arrived; call barrier.cluster.arrive first"
+            self.scheduler.batch.fail(number, "cluster barrier", what, lanes.restricted(absent))
+
     def wait(self, waiter: Waiter) -> None:
         """Lanes wait until all living threads of their cluster have arrived as often as they have."""
         self.waits[waiter.rows] = np.where(waiter.mask, self.arrivals[waiter.rows], self.waits[waiter.rows])
@@ -170,6 +177,7 @@ class ClusterWait(ClusterArrive):
         self, scheduler: Scheduler, frame: Frame, block: Block, stack: Join | None, lanes: Lanes
     ) -> Next | None:
         """Wait."""
+        scheduler.cluster_barrier.check_arrived(self.number, lanes)
         scheduler.cluster_barrier.wait(Waiter(frame, block, stack, lanes.row_indexes(), lanes.full_mask()))
         return None
 

@@ -58,13 +58,12 @@ class Address:
         shared = batch.shared
         outside = (local < 0) | (local + nbytes > shared.size)
         if outside.any():
-            first = int(local[outside][0])
-            message = f"{what} at byte {first} of shared memory, which has {shared.size}"
-            batch.fail(self.number, "out of bounds", f"out of bounds: {message}", lanes)
+            message = f"{what} at byte {int(local[outside][0])} of shared memory, which has {shared.size}"
+            batch.fail(self.number, "out of bounds", f"out of bounds: {message}", _first(lanes, outside))
         crooked = local % align != 0
         if crooked.any():
             message = f"{what} at byte {int(local[crooked][0])}, which is no multiple of {align}"
-            batch.fail(self.number, "misaligned", f"misaligned: {message}", lanes)
+            batch.fail(self.number, "misaligned", f"misaligned: {message}", _first(lanes, crooked))
         found: npt.NDArray[np.int64] = owners * shared.pitch + local
         return found
 
@@ -80,6 +79,13 @@ def one_lane(lanes: Lanes, row: int, column: int) -> Lanes:
     mask = np.zeros((1, WARP), np.bool_)
     mask[0, column] = True
     return Lanes(np.array([row]), mask, lanes.height)
+
+
+def _first(lanes: Lanes, chosen: npt.NDArray[np.bool_]) -> Lanes:
+    """Return the first of the active lanes that are chosen."""
+    k = int(chosen.argmax())
+    rows, columns = lane_positions(lanes)
+    return one_lane(lanes, int(rows[k]), int(columns[k]))
 
 
 def by_place(lanes: Lanes, places: Array) -> Iterator[tuple[int, Array, Lanes]]:
