@@ -343,6 +343,18 @@ def test_each_bar_can_be_missed(which: dict, seconds: float, start: str) -> None
     assert text.startswith(start)
 
 
+def test_a_chain_that_wins_is_not_shown_as_fused() -> None:
+    heat = products.Heat("matmul_bias_gelu", "float16", 2048)
+    row = timed(heat, "matmul_bias_gelu/unfused cuda-c", 0.1)
+    found = products.of([*all_rows(), row], heat)
+    shown = products.summary(heat, [each | products.speeds(each, "") for each in found])
+    assert shown["rung"] == "wgmma"
+    assert "unfused" in shown["others"]
+    taken_out = [f"{heat.problem}/{name} cuda-c" for name in ("wgmma", "buffered")]
+    slow = [each for each in all_rows() if each["workload"] not in taken_out]
+    assert missed([*slow, row]) == missed(slow) != []
+
+
 def test_what_was_not_timed_is_no_bar_reached() -> None:
     found = [row for row in all_rows() if row["sizes"].get("m") != 8192 or row["element"] != "bfloat16"]
     texts = missed(found)
