@@ -58,7 +58,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void rmsnorm_split_write(
                                       sum += squares[r * parts + k];
                                   }
                                   sum = group_sum<THREADS>(sum, scratch);
-                                  work.finish(sum, sum, share, r * columns, start, value);
+                                  work.finish(work.settle(sum, sum), share, r * columns, start, value);
                                   write(y + r * columns + start, share, value);
                               });
 }
