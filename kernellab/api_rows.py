@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from kernellab import catalog
 from kernellab.api import apply
 from kernellab.catalog.rows import LONGEST
 from kernellab.devices import cuda_arrays
@@ -314,15 +315,18 @@ RUNGS: Mapping[str, tuple[Table, Table]] = {
 """By problem, for float32 and for 16-bit elements: up to how many columns which rung is the best."""
 
 
-def rung_for(problem: str, columns: int, itemsize: int = 4) -> str:
+def rung_for(problem: str, columns: int, itemsize: int = 4, language: Language = "cuda-c") -> str:
     """Return the id of the rung that suits rows of so many columns, of elements of so many bytes.
+
+    Where it has no Numba twin, Numba takes the next that has one.
 
     Examples
     --------
     >>> rung_for("softmax", 1024), rung_for("softmax", 32768, 2), rung_for("softmax", 131072)
     ('softmax/registers', 'softmax/pipelined', 'softmax/split')
     """
-    return f"{problem}/{next(rung for most, rung in RUNGS[problem][itemsize == 2] if columns <= most)}"
+    fitting = (f"{problem}/{rung}" for most, rung in RUNGS[problem][itemsize == 2] if columns <= most)
+    return next(rung for rung in fitting if language == "cuda-c" or catalog.kernel(rung).has_twin)
 
 
 def _form(who: str, approximate: str) -> int:
@@ -362,7 +366,7 @@ def _on_rows(
         per_column = [
             _default(index, columns, x) if item is None else item for index, item in enumerate(weights)
         ]
-    kernel = rung_for(problem, columns, np.dtype(x.dtype).itemsize)
+    kernel = rung_for(problem, columns, np.dtype(x.dtype).itemsize, language)
     target = None if out is None else writable(out, problem, place)
     if target is not None:
         check_output(target, problem, np.dtype(x.dtype), x.shape)

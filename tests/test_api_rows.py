@@ -115,7 +115,32 @@ def test_the_length_of_a_row_decides_which_rung_it_takes(problem, columns, wide,
     assert rung_for(problem, columns, 2) == f"{problem}/{narrow}"
 
 
+@pytest.mark.parametrize("problem", RUNGS)
+@pytest.mark.parametrize("itemsize", [2, 4])
+def test_numba_takes_a_rung_that_has_a_twin(problem, itemsize):
+    for columns in (1, 8193, 16385, 32768, 10**6):
+        assert catalog.kernel(rung_for(problem, columns, itemsize, "numba")).has_twin
+
+
 def test_every_rung_of_the_table_is_in_the_catalogue():
     for problem, tables in RUNGS.items():
         names = {kernel.name for kernel in catalog.ladder(problem)}
         assert {rung for table in tables for _, rung in table} <= names
+
+
+def test_gelu_asks_for_its_bias():
+    with pytest.raises(kl.ArgumentError, match="bias_gelu: bias is None, it must be an array"):
+        on_emulator(kl.bias_gelu, np.ones((2, 4), F), None)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda x: on_emulator(kl.softmax_dropout, x, p=np.nan), "p is nan, it must be at least 0"),
+        (lambda x: on_emulator(kl.layernorm, x, eps=np.nan), "eps is nan, it must be at least 0"),
+        (lambda x: on_emulator(kl.layernorm_gelu, x, approximate=["tanh"]), "approximate is .'tanh'., it"),
+    ],
+)
+def test_parameters_that_are_no_value(call, words):
+    with pytest.raises(kl.SpecError, match=words):
+        call(np.ones((2, 4), F))
