@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -482,14 +483,43 @@ def test_what_takes_no_device_does_not_name_the_option(
     assert "--device" not in result.stderr
 
 
-def test_list_names_every_rung_and_its_lesson() -> None:
-    result = cli("list", columns=120)
+def test_list_names_every_experiment_and_every_rung_of_every_problem() -> None:
+    from kernellab import catalog
+    from kernellab.experiments import EXPERIMENTS
+
+    lines = cli("list", columns=250).stdout.splitlines()
+    starts = {line.split()[0]: line for line in lines if line}
+    assert {*EXPERIMENTS, *catalog.PROBLEMS} <= starts.keys()
+    for name in catalog.PROBLEMS:
+        ladder = " ".join(kernel.name for kernel in catalog.ladder(name))
+        assert re.fullmatch(rf"{name} +{re.escape(catalog.problem(name).summary)} +{ladder} *", starts[name])
+
+
+def test_list_of_a_problem_gives_each_rung_its_lesson_and_the_reference() -> None:
     from kernellab import catalog
 
+    shown = cli("list", "relu", columns=250).stdout
+    assert "coalescing" not in shown
+    for kernel in catalog.ladder("relu"):
+        assert re.search(rf"{kernel.id} .*{re.escape(kernel.header.lesson)}", shown)
+    assert "reference: kernellab/catalog/relu.py:" in shown
+
+
+def test_list_of_a_rung_says_where_it_is_in_both_languages() -> None:
+    from kernellab import catalog
+    from kernellab.cli.catalogue import where
+
+    root = Path(catalog.__file__).parents[2]
     for kernel in catalog.kernels():
-        assert kernel.id in result.stdout
-    assert "bank-conflicts" in result.stdout
-    assert "coalescing" not in cli("list", "relu").stdout
+        for function in (kernel.problem.reference, *([kernel.twin] if kernel.has_twin else [])):
+            path, _, line = where(function).partition(":")
+            text = (root / path).read_text(encoding="utf-8").splitlines()[int(line) - 1]
+            assert re.search(r"\bdef \w|\blambda\b", text), (kernel.id, text)
+    places = re.findall(r"\S+\.(?:cu|py)\b", cli("list", "sum/shuffle", columns=250).stdout)
+    assert places == ["kernels_cu/sum/shuffle.cu", "kernellab/catalog/sum.py", "kernellab/catalog/sum.py"]
+    shown = " ".join(cli("list", "matmul/wgmma", columns=250).stdout.split())
+    assert f"Numba {catalog.kernel('matmul/wgmma').twin}" in shown
+    assert "requires sm_90a" in shown
 
 
 def test_doctor_fits_one_screen_and_says_what_is_missing(

@@ -79,10 +79,10 @@ def doctor(json_file: Json = None) -> None:
 @handled
 def list_(
     names: Annotated[
-        list[str] | None, typer.Argument(help="PROBLEM or PROBLEM/RUNG; all by default.")
+        list[str] | None, typer.Argument(help="PROBLEM or PROBLEM/RUNG; by default all problems.")
     ] = None,
 ) -> None:
-    """List experiments, problems and rungs."""
+    """List experiments and problems; of a PROBLEM its rungs, of a rung what it teaches and where it is."""
     from kernellab.cli.catalogue import list_catalogue
 
     list_catalogue(names or [])

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kernellab.cli import output
 from kernellab.kernel import Kernel
+
+if TYPE_CHECKING:
+    from kernellab.report.table import Table
 
 
 def find_kernels(names: Sequence[str]) -> tuple[Kernel, ...]:
@@ -18,19 +23,72 @@ def find_kernels(names: Sequence[str]) -> tuple[Kernel, ...]:
 
 
 def list_catalogue(names: Sequence[str]) -> None:
-    """Print experiments, problems and rungs, each with its lesson."""
+    """Print experiments and problems; of named problems their rungs; of named rungs what and where they are."""
+    from kernellab import catalog
     from kernellab.experiments import EXPERIMENTS, load
     from kernellab.report.table import Column, Table
     from kernellab.report.text import console, print_table
 
-    kernels = find_kernels(names)
     target = console()
     if not names:
         questions = tuple((name, load(name).question) for name in EXPERIMENTS)
         print_table(target, Table("Experiments", (Column("name"), Column("question")), questions))
-    rows = tuple((kernel.id, _languages(kernel), kernel.header.lesson) for kernel in kernels)
+        ladders = tuple(
+            (name, catalog.problem(name).summary, " ".join(kernel.name for kernel in catalog.ladder(name)))
+            for name in catalog.PROBLEMS
+        )
+        head = (Column("problem"), Column("computes"), Column("kernels, the simplest first"))
+        note = (
+            "kernellab list PROBLEM: what each kernel teaches; PROBLEM/KERNEL: where it is, in both languages"
+        )
+        print_table(target, Table("Problems", head, ladders, (note,)))
+    for name in dict.fromkeys(names):
+        print_table(target, _rung_table(catalog.kernel(name)) if "/" in name else _ladder_table(name))
+
+
+def _ladder_table(name: str) -> Table:
+    from kernellab import catalog
+    from kernellab.report.table import Column, Table
+
+    ladder, problem = catalog.ladder(name), catalog.problem(name)
+    rows = tuple((kernel.id, _languages(kernel), kernel.header.lesson) for kernel in ladder)
     head = (Column("kernel"), Column("languages"), Column("lesson"))
-    print_table(target, Table("Kernels", head, rows))
+    return Table(f"{name}: {problem.summary}", head, rows, (f"reference: {where(problem.reference)}",))
+
+
+def _rung_table(kernel: Kernel) -> Table:
+    from kernellab.report.table import Column, Table
+
+    header = kernel.header
+    twin = kernel.twin if isinstance(kernel.twin, str) else where(kernel.twin)
+    rows = (
+        ("lesson", header.lesson),
+        *header.sections.items(),
+        *((("fault", kernel.fault),) if kernel.fault else ()),
+        *((("elements", ", ".join(kernel.elements)),) if kernel.elements else ()),
+        *((("requires", ", ".join(kernel.requires)),) if kernel.requires else ()),
+        ("CUDA C", f"kernels_cu/{kernel.id}.cu"),
+        ("Numba", twin),
+        ("reference", where(kernel.problem.reference)),
+    )
+    return Table("", (Column(kernel.id), Column(kernel.problem.summary)), rows)
+
+
+def where(function: Callable[..., object]) -> str:
+    """Return the file and line of a function, from the folder that holds the package.
+
+    Examples
+    --------
+    >>> where(find_kernels).partition(":")[0]
+    'kernellab/cli/catalogue.py'
+    """
+    import kernellab
+
+    code = inspect.unwrap(getattr(function, "func", function)).__code__  # a partial has a `func`
+    path = Path(code.co_filename)
+    folder = Path(kernellab.__file__).parents[1]
+    shown = path.relative_to(folder) if path.is_relative_to(folder) else path
+    return f"{shown.as_posix()}:{code.co_firstlineno}"
 
 
 def _languages(kernel: Kernel) -> str:
