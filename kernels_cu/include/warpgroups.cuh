@@ -125,7 +125,7 @@ struct Product {
                     for (int q = 0; q < DEPTH; q += 16) {
                         const unsigned long long b =
                             is_b_by_k ? operand(b_tile + q * 128, 64 * STEP) : operand(b_tile + q * 2, 16);
-                        multiply<is_b_by_k>(sum, operand(a_tile + q * 2, 16), b, step > 0 || q > 0);
+                        multiply<is_b_by_k>(sum, operand(a_tile + q * 2, 16), b, step > 0 || q > 0, kind);
                     }
                     asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 1;" ::
                                      : "memory");

@@ -2,6 +2,7 @@
 //
 // computes  y[i][j] = gelu(bias[j] + sum of a[i][q] * b[q][j] over q)
 // mapping   a warpgroup -> 64 x COLUMNS of y, a block -> ROWS x COLUMNS, one thread loads; b is (k, n)
+// load bias 1 sectors/request
 // teaches   The epilogue costs what no product hides: at k = 2048 a tile's GeLU is a tenth of its products. So
 //           its instructions are few: the bias is read before the products, two values share a reciprocal.
 // source    CUTLASS, "Efficient GEMM in CUDA": warp specialisation, persistent tiles; PTX ISA, wgmma
@@ -29,6 +30,7 @@ static_assert(ROWS == 128 && (COLUMNS == 128 || COLUMNS == 256),
 static_assert(STAGES >= 2 && STAGES * (ROWS + COLUMNS) * 128 + ROWS * 256 + 1024 <= 232448,
               "matmul_bias_gelu/wgmma: STAGES steps of both tiles must fit into shared memory");
 static_assert(CLUSTER == 1 || CLUSTER == 2, "matmul_bias_gelu/wgmma: CLUSTER must be 1 or 2");
+static_assert(BAND >= 1, "matmul_bias_gelu/wgmma: BAND must be at least 1");
 static_assert(ELEMENT == 1 || ELEMENT == 2, "matmul_bias_gelu/wgmma: elements must have 16 bits");
 using Tile = Product<ROWS, COLUMNS, STAGES, CLUSTER>;
 

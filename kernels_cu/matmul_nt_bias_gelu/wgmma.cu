@@ -2,6 +2,7 @@
 //
 // computes  y[i][j] = gelu(bias[j] + sum of a[i][q] * b[j][q] over q)
 // mapping   a warpgroup -> 64 x COLUMNS of y, a block -> ROWS x COLUMNS, one thread loads; b is (n, k)
+// load bias 1 sectors/request
 // teaches   As matmul_bias_gelu/wgmma, with the weights as linear layers keep them.
 // source    CUTLASS, "Efficient GEMM in CUDA": warp specialisation, persistent tiles; PTX ISA, wgmma
 
@@ -28,6 +29,7 @@ static_assert(ROWS == 128 && (COLUMNS == 128 || COLUMNS == 256),
 static_assert(STAGES >= 2 && STAGES * (ROWS + COLUMNS) * 128 + ROWS * 256 + 1024 <= 232448,
               "matmul_nt_bias_gelu/wgmma: STAGES steps of both tiles must fit into shared memory");
 static_assert(CLUSTER == 1 || CLUSTER == 2, "matmul_nt_bias_gelu/wgmma: CLUSTER must be 1 or 2");
+static_assert(BAND >= 1, "matmul_nt_bias_gelu/wgmma: BAND must be at least 1");
 static_assert(ELEMENT == 1 || ELEMENT == 2, "matmul_nt_bias_gelu/wgmma: elements must have 16 bits");
 using Tile = Product<ROWS, COLUMNS, STAGES, CLUSTER>;
 
