@@ -1,7 +1,7 @@
 """Ampere's asynchronous copies: ``cp.async`` from global to shared memory, in groups of each thread.
 
 A copy reads global memory at its issue; its bytes are in flight until the thread that issued it waits for its
-group (`in_flight`). Other threads need a barrier behind that wait, which the race detector sees: a copy is a
+group, or somebody for an mbarrier to which the thread passed it on (`in_flight`). Other threads need a barrier behind that wait, which the race detector sees: a copy is a
 store of its thread at the issue, since it may land at once, and again at the wait, since it may land late.
 
 The machine executes it as LDGSTS. The hardware counter of global loads includes it, so its global side counts
@@ -12,6 +12,7 @@ line takes on its way from L1 to shared memory is not a matter of the addresses 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,7 +50,7 @@ class AsyncCopies:
 
     def issue(self, flight: Flight) -> None:
         """Add copies to the open group of the threads that asked for them."""
-        self._touch_shared(flight, np.ones(flight.starts.size, np.bool_))
+        self._touch_shared(flight)
         self.pending.append((flight, np.full(flight.starts.size, _OPEN, np.int32)))
 
     def commit(self, lanes: Lanes) -> None:
@@ -65,23 +66,42 @@ class AsyncCopies:
         """Wait until only the `newest` groups of each lane are in flight; None: until no copy is."""
         done = np.full(self.committed.shape, -1, np.int32)  # the newest group that has come
         lanes.put(done, np.array(_OPEN) if newest is None else self.committed[lanes.rows] - newest - 1)
-        pending, self.pending = self.pending, []
-        for flight, groups in pending:
-            chosen = groups <= done[flight.rows, flight.columns]
-            if not chosen.any():
-                self.pending.append((flight, groups))
-                continue
-            self._touch_shared(flight, chosen)
-            rest = self.batch.in_flight.finish(flight, chosen)
-            if rest is not None:
-                self.pending.append((rest, groups[~chosen]))
+        for flight in self._split(lambda flight, groups: groups <= done[flight.rows, flight.columns]):
+            self._touch_shared(flight)
+            self.batch.in_flight.finish(flight)
 
-    def _touch_shared(self, flight: Flight, chosen: npt.NDArray[np.bool_]) -> None:
-        """Show the stores of some pieces of a flight to the race detector."""
+    def of_threads(self, rows: Array, columns: Array) -> list[Flight]:
+        """Return the copies of some threads, for which others are to wait at an mbarrier."""
+        is_theirs = np.zeros(self.committed.shape, np.bool_)
+        is_theirs[rows, columns] = True
+        found = self._split(lambda flight, _: is_theirs[flight.rows, flight.columns])
+        for flight in found:
+            self._touch_shared(flight)
+        return found
+
+    def _split(self, choose: Callable[[Flight, Array], Array]) -> list[Flight]:
+        """Split flights into pieces that `choose` marks, which are returned, and others."""
+        pending, self.pending = self.pending, []
+        found = []
+        for flight, groups in pending:
+            if flight.has_ended:
+                continue
+            chosen = choose(flight, groups)
+            if chosen.any() and not chosen.all():
+                part, rest = self.batch.in_flight.split(flight, chosen)
+                self.pending += [(part, groups[chosen]), (rest, groups[~chosen])]
+                found.append(part)
+                continue
+            self.pending.append((flight, groups))
+            if chosen.all():
+                found.append(flight)
+        return found
+
+    def _touch_shared(self, flight: Flight) -> None:
+        """Show the stores of a flight to the race detector."""
         batch = self.batch
         if batch.races is None:
             return
-        flight = flight.part(chosen)
         batch.current_number = flight.number
         mask = np.zeros((batch.height, WARP), np.bool_)
         mask[flight.rows, flight.columns] = True

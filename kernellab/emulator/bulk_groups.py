@@ -77,6 +77,9 @@ class BulkGroups:
         self.queues.clear()
         for barrier in self.batch.mbarriers.found.values():
             for flight in [*(f for f, _ in barrier.coming), *(f for _, f in barrier.arrived)]:
+                is_bulk = ".bulk" in self.batch.launch.position(flight.number)[1].opcode
+                if flight.is_over or not is_bulk:
+                    continue
                 row, column = int(flight.rows[0]), int(flight.columns[0])
                 what = "in flight: the block ends, and nobody has waited for this copy into its shared memory"
                 self.batch.complain(flight.number, "in flight", what, row, column)

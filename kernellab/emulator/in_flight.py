@@ -48,8 +48,10 @@ class Flight:
         Bytes of a piece: 4, 8 or 16.
     values : numpy.ndarray of uint8, shape (n, nbytes), or None
         What arrives there; None for a read.
-    has_arrived : bool
-        The values are in memory.
+    has_arrived, has_ended : bool
+        The values are in memory; somebody has waited for them.
+    parts : tuple of Flight
+        What it was split into: these are in flight in its place.
     """
 
     number: int
@@ -59,6 +61,13 @@ class Flight:
     nbytes: int
     values: npt.NDArray[np.uint8] | None
     has_arrived: bool = False
+    has_ended: bool = False
+    parts: tuple[Flight, Flight] | tuple[()] = ()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether somebody has waited for all of it."""
+        return all(part.is_over for part in self.parts) if self.parts else self.has_ended
 
     def words(self) -> npt.NDArray[np.int64]:
         """Return the words that it touches."""
@@ -137,19 +146,19 @@ class InFlight:
             shared.written.view(piece)[index] = np.full(flight.nbytes, 1, np.uint8).view(piece)[0]
         shared.version += 1
 
-    def finish(self, flight: Flight, chosen: npt.NDArray[np.bool_] | None = None) -> Flight | None:
-        """End a flight, or those of its pieces that are chosen: somebody has waited for them.
+    def split(self, flight: Flight, chosen: npt.NDArray[np.bool_]) -> tuple[Flight, Flight]:
+        """Make two flights of one: the pieces that are chosen, and the others; both are some."""
+        flight.parts = flight.part(chosen), flight.part(~chosen)
+        self.count += 1
+        return flight.parts
 
-        Returns
-        -------
-        Flight or None
-            The pieces that are still in flight.
-        """
-        if chosen is not None and not chosen.all():
-            if chosen.any():
-                self.count += 1
-                self.finish(flight.part(chosen))
-            return flight.part(~chosen)
+    def finish(self, flight: Flight) -> None:
+        """End a flight: somebody has waited for it, perhaps not the first."""
+        for part in flight.parts:
+            self.finish(part)
+        if flight.parts or flight.has_ended:
+            return
+        flight.has_ended = True
         self.arrive(flight)
         if flight.values is None:
             np.subtract.at(self._readers, flight.starts // PIECE, 1)
@@ -158,7 +167,6 @@ class InFlight:
             mine = words[self._writing[words] == flight.number + 1]
             self._writing[mine] = 0
         self.count -= 1
-        return None
 
     def is_early(self) -> bool:
         """Choose when something arrives: late without a seed, else at random."""

@@ -102,7 +102,7 @@ def _arrive(
 def bind_copy_arrival(binder: Binder, instruction: Instruction) -> Step:
     """Make the step of ``cp.async.mbarrier.arrive``: a lane arrives once its copies so far have.
 
-    They do so at once. Without ``.noinc`` the arrival is one that the phase expects on top of its own.
+    Their bytes are in flight until somebody has waited for the barrier. Without ``.noinc`` the arrival is one that the phase expects on top of its own.
     """
     number = binder.code.first + instruction.index
     space = "shared" if ".shared" in instruction.opcode else "generic"
@@ -111,9 +111,10 @@ def bind_copy_arrival(binder: Binder, instruction: Instruction) -> Step:
 
     def step_copy_arrival(views: Views, lanes: Lanes, batch: Batch) -> None:
         places = address.places(views, lanes, batch, SIZE, SIZE, "an mbarrier")
-        batch.async_copies.wait(lanes, None)
+        rows, columns = lane_positions(lanes)
         for where, positions, lane in by_place(lanes, places):
-            batch.mbarriers.at(number, where, lane)
+            flights = batch.async_copies.of_threads(rows[positions], columns[positions])
+            batch.mbarriers.hold(number, where, flights, lane)
             if counts:
                 batch.mbarriers.arrive(number, where, positions.size, lane)
 

@@ -43,7 +43,7 @@ class MBarrier:
     coming : list
         Copies that have not arrived: flight, bytes.
     arrived : list
-        Copies that have arrived and that nobody has waited for: phase, flight.
+        Copies that the barrier no longer waits for, and that nobody has waited for: phase, flight.
     is_awaited : bool
         The last who looked found its phase incomplete.
     carried, handed : dict
@@ -151,6 +151,11 @@ class MBarriers:
         barrier.coming.append((flight, nbytes))
         if flight.has_arrived:
             self._land(barrier)
+
+    def hold(self, number: int, where: int, flights: list[Flight], lane: Lanes) -> None:
+        """Let a wait for the present phase also be one for some copies, which count no bytes."""
+        barrier = self.at(number, where, lane)
+        barrier.arrived += [(barrier.phase, flight) for flight in flights]
 
     def is_complete(self, number: int, where: int, phase: int, is_parity: bool, lane: Lanes) -> bool:
         """``test_wait``: look whether a phase has ended; its copies have then been waited for."""

@@ -57,7 +57,7 @@ def test_data_is_there_once_it_is_waited_for(nbytes, generator):
     found = machine.shared.data[320 : 320 + 4 * nbytes]
     is_early = generator is not None and generator.random() < 0.5
     assert (found == values.reshape(-1)).all() == is_early
-    assert flying.finish(flight) is None
+    flying.finish(flight)
     np.testing.assert_array_equal(found, values.reshape(-1))
     assert machine.shared.written[320 : 320 + 4 * nbytes].all()
     flying.check(TOUCH, one_lane(1), np.array([64]), 4, "load")
@@ -87,7 +87,8 @@ def test_neighbours_and_other_blocks_are_free(row, byte):
 def test_a_wait_may_end_some_pieces():
     machine = Machine()
     flying, flight, values = start(machine)
-    rest = flying.finish(flight, np.array([True, False, True, False]))
+    part, rest = flying.split(flight, np.array([True, False, True, False]))
+    flying.finish(part)
     np.testing.assert_array_equal(rest.starts, [336, 368])
     np.testing.assert_array_equal(machine.shared.data[320:336], values[0])
     assert not machine.shared.data[336:352].any()
@@ -95,8 +96,21 @@ def test_a_wait_may_end_some_pieces():
     assert machine.complaints == []
     flying.check(TOUCH, one_lane(1), np.array([80]), 4, "load")
     assert len(machine.complaints) == 1
-    assert flying.finish(rest) is None
+    assert not flight.is_over
+    flying.finish(flight)
+    assert flight.is_over
     assert flying.count == 0
+
+
+def test_only_the_first_wait_ends_a_flight():
+    machine = Machine()
+    flying, flight, values = start(machine)
+    flying.finish(flight)
+    again = flying.write(ISSUE, flight.rows, flight.columns, flight.starts, values)
+    flying.finish(flight)
+    flying.check(TOUCH, one_lane(1), np.array([64]), 4, "load")
+    assert len(machine.complaints) == 1
+    assert not again.is_over
 
 
 def test_two_writes_of_one_place():

@@ -66,6 +66,11 @@ def test_wrong_use(what, message):
     assert message in str(caught.value)
 
 
+def test_the_thread_is_named_that_is_wrong_and_not_the_first_of_its_warp():
+    with pytest.raises(ExecutionError, match=r"byte 4, which is no multiple of 8; .* thread \(5, 0, 0\)"):
+        KERNELS("wrong", 1, 8, np.zeros(2, i32), 7)
+
+
 def doubled(x, what=0, expected=None, seed=None, errors="raise"):
     y = np.zeros_like(x)
     n = x.shape[1]
@@ -206,9 +211,18 @@ def test_bulk_copies_that_add(seed):
     assert trace.diagnostics == ()
 
 
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("adds", [0, 1])
-def test_copies_that_arrive(adds):
+def test_copies_that_arrive(adds, seed):
     x, y = np.arange(256, dtype=f32), np.zeros(256, f32)
-    trace = KERNELS("gathered", 1, 64, x, y, adds)
+    trace = KERNELS("gathered", 1, 64, x, y, adds, 0, seed=seed, sanitize=True)
     np.testing.assert_array_equal(y.reshape(64, 4), x.reshape(64, 4)[::-1])
     assert trace.diagnostics == ()
+
+
+@pytest.mark.parametrize("adds", [0, 1])
+def test_copies_have_come_when_their_barrier_is_waited_for_and_not_before(adds):
+    with pytest.raises(
+        ExecutionError, match=r"this load touches byte 0 of .* is still to write; wait for it"
+    ):
+        KERNELS("gathered", 1, 64, np.zeros(256, f32), np.zeros(256, f32), adds, 1)

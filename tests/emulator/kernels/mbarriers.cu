@@ -67,13 +67,14 @@ extern "C" __global__ void phases(int* y) {
 
 extern "C" __global__ void wrong(int* y, int what) {
     __shared__ u64 bar[4];
-    init(bar, 2);
+    if (threadIdx.x == 0) init(bar, 2);
     if (what == 0) for (int i = 0; i < 3; ++i) asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], 16;" :: "r"(at(bar)));
     if (what == 1) arrive(bar + 1);
     if (what == 2) { bar[0] = 7; arrive(bar); }
     if (what == 3) init(bar, 2);
     if (what == 4) init(bar + 1, 0);
     if (what == 5) asm volatile("mbarrier.arrive.shared.b64 _, [%0];" :: "r"(at(bar) + 4));
+    if (what == 7) asm volatile("mbarrier.arrive.shared.b64 _, [%0];" :: "r"(at(bar) + (threadIdx.x == 5) * 4));
     if (what == 6) asm volatile("mbarrier.arrive.b64 _, [%0];" :: "l"(y));
     y[0] = 1;
 }
@@ -157,7 +158,7 @@ extern "C" __global__ void add_up(const __grid_constant__ CUtensorMap tiles, flo
 }
 
 // Each thread copies four floats; their arrival is an arrival of the thread.
-extern "C" __global__ void gathered(const float* x, float* y, int adds) {
+extern "C" __global__ void gathered(const float* x, float* y, int adds, int is_early) {
     __shared__ __align__(16) float data[256];
     __shared__ u64 bar;
     if (threadIdx.x == 0) init(&bar, 64);
@@ -170,6 +171,7 @@ extern "C" __global__ void gathered(const float* x, float* y, int adds) {
     } else {
         asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" :: "r"(at(&bar)) : "memory");
     }
+    if (is_early) y[0] = data[4 * threadIdx.x];
     wait(&bar, 0);
     for (int i = threadIdx.x; i < 256; i += 64) y[i] = data[i];
 }
