@@ -53,7 +53,9 @@ def test_every_case(rung, language, binary_of):
 def test_header_counts_are_true(rung, binary_of):
     plan = plan_of(rung, rung.cases[0])
     _, traces = run(plan, lambda part: binary_of(part, "cuda-c"), "cuda-c", errors="record")
-    assert {trace.source for trace in traces} == {"SASS"}
+    # How often a loop asks for tiles is not decided by the code alone; every access is known all the same.
+    assert {trace.source for trace in traces} == {"approximate" if rung.tiles else "SASS"}
+    assert {trace.mapped for trace in traces} <= {1.0}
     lines = [line for trace in traces for line in trace.lines]
     for count in rung.header.counts:
         value = measured(count, lines)
