@@ -11,7 +11,7 @@
 //           it is known, and its prefix once it has found one behind it; meanwhile the other blocks of the
 //           multiprocessor load and store. The order of the additions depends on who was first: floats may
 //           differ in the last bits between runs; cumsum/grouped is the deterministic one. 8 bytes an
-//           element: 2^28 floats at the 4255 GB/s of a copy on an H200 take 505 us.
+//           element at the speed of a copy is the floor.
 // source    Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back"
 
 #include "scan.cuh"

@@ -10,8 +10,7 @@
 // teaches   Word 32 * bin + lane lies in bank `lane` whatever the byte: a request is one wavefront for
 //           random and for equal bytes alike, so the speed does not depend on the data. The price is 32 KiB
 //           a block, cleared once and added up once. The sum turns each thread to another bank, or 32
-//           threads would queue for one. 1 byte an element: 2^28 bytes at the 4290 GB/s at which an H200
-//           reads take 63 us.
+//           threads would queue for one. 1 byte an element at the speed of reading is the floor.
 // source    CUDA samples, "histogram64", with one word a lane
 
 #ifndef BINS

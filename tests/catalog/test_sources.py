@@ -53,6 +53,18 @@ def test_header(rung):
     assert rung.text().count("\n") <= 120
 
 
+def speeds_in(text):
+    """Speeds and times, which are measured and stand in files of results."""
+    return re.findall(r"\d (?:[GT]B/s|[GT]FLOP/s|[mun]s\b)", text)
+
+
+def test_no_speed_is_typed_by_hand():
+    paths = [path for path in kernels_folder().rglob("*") if path.suffix in (".cu", ".cuh")]
+    assert paths
+    assert [(path.name, found) for path in paths if (found := speeds_in(path.read_text("utf-8")))] == []
+    assert speeds_in("2^28 floats at 4255 GB/s take 505 us.") == ["5 GB/s", "5 us"]
+
+
 def parameters_of(text, entry):
     (signature,) = re.findall(rf"void {entry}\(([^)]*)\)", text)
     return [
