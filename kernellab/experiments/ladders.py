@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kernellab.catalog import PROBLEMS, kernel, ladder
 from kernellab.catalog import problem as find_problem
+from kernellab.checks import HOPPER
 from kernellab.errors import SpecError
 from kernellab.experiments.common import WRITE_UP, all_right, has_time, number
 from kernellab.experiments.experiment import (
@@ -98,6 +99,15 @@ TREE = (
 LONG = "one long row"
 SPREAD = (Step("warp", "split", "blocks", 2, math.inf, "several blocks share a row", LONG),)
 SPLIT = Step("registers", "split", "blocks", 2, math.inf, "several blocks share a long row", LONG)
+STAY = "two rows a multiprocessor"
+STAYS = exactly(
+    "registers",
+    "pipelined",
+    "blocks",
+    1 / 2,
+    "blocks stay: the second row is on its way during the first",
+    STAY,
+)
 FUSED = exactly("unfused", "registers", STORED, 1 / 2, "one kernel: the array between is not written")
 
 HALVES = "float16"
@@ -161,23 +171,26 @@ STEPS: Mapping[str, tuple[Step, ...]] = {
         exactly("three_pass", "online", LOADED, 2 / 3, "maximum and sum in one pass"),
         exactly("online", "registers", LOADED, 1 / 2, "the row stays in registers: read once"),
         SPLIT,
+        STAYS,
     ),
     "layernorm": (
         exactly("three_pass", "welford", LOADED, 4 / 5, "mean and variance in one pass"),
         exactly("welford", "registers", LOADED, 3 / 4, "the row stays in registers: read once"),
         SPLIT,
+        STAYS,
     ),
     "rmsnorm": (
         exactly("two_pass", "registers", LOADED, 2 / 3, "the row stays in registers: read once"),
         SPLIT,
+        STAYS,
     ),
-    "layernorm_gelu": (FUSED,),
-    "residual_layernorm": (FUSED,),
+    "layernorm_gelu": (FUSED, STAYS),
+    "residual_layernorm": (FUSED, STAYS),
     "bias_gelu": (
         under("scalar", "vectorised", LOADS, 0.25, "16 bytes a lane, the bias kept for several rows"),
         exactly("unfused", "vectorised", STORED, 1 / 2, "one kernel: the array between is not written"),
     ),
-    "softmax_dropout": (FUSED,),
+    "softmax_dropout": (FUSED, STAYS),
 }
 """By problem; strides, layouts and branches are what other experiments are about."""
 
@@ -186,8 +199,11 @@ LADDERS = tuple(name for name in PROBLEMS if name in STEPS or name in ("relu", "
 EXTRA = {
     "equal": Case("4 Ki equal", {"n": 4096}, contents="equal"),
     LONG: Case("1 x 65536", {"rows": 1, "columns": 65536}),
+    STAY: Case("two rows a multiprocessor", {"rows": 2 * HOPPER.multiprocessors, "columns": 256}),
     HALVES: Case("256 x 256, float16", {"rows": 256, "columns": 256}, element="float16"),
 }
+SMALL = {STAY: {"THREADS": 64, "GROUP": 64, "VECTORS": 1, "BLOCKS": 1}}
+"""Constants with which few elements already show a step."""
 FIRST = {"cumsum": Case("128 Ki elements", {"n": 2**17}), "histogram": Case("64 Ki bytes", {"n": 2**16})}
 """Where the problem's own first case is too small to show a step: a few tiles, more values than counts."""
 STREAMS = ("scale", "axpy", "triad")
@@ -236,7 +252,11 @@ def sweep(problem: str) -> Sweep:
         if not rung.fault
     ]
     points += [
-        Point(label_of(problem, rung, step.contents), kernel(f"{problem}/{rung}"), EXTRA[step.contents])
+        Point(
+            label_of(problem, rung, step.contents),
+            _as_small(kernel(f"{problem}/{rung}"), SMALL.get(step.contents, {})),
+            EXTRA[step.contents],
+        )
         for step in STEPS.get(problem, ())
         if step.contents
         for rung in (step.before, step.after)
@@ -249,6 +269,12 @@ def _held(rung: Kernel, case: Case) -> Case:
     if case.element in (rung.elements or (case.element,)):
         return case
     return replace(case, name=f"{case.name}, {rung.element}", element=rung.element)
+
+
+def _as_small(rung: Kernel, shape: Mapping[str, int]) -> Kernel:
+    """Return the rung with those constants of `shape` that it has; as it is without any."""
+    own = {name: value for name, value in shape.items() if name in rung.constants}
+    return replace(rung, constants={**rung.constants, **own}, tuning=None) if own else rung
 
 
 def _shaped(rung: Kernel) -> Kernel:
