@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,9 @@ import numpy.typing as npt
 from kernellab.emulator import tiles
 from kernellab.emulator.access import flat_source
 from kernellab.emulator.atomics import OPERATIONS, dtype_of
+from kernellab.emulator.bulk_groups import Thread
 from kernellab.emulator.code import Binder, Step, Views
-from kernellab.emulator.lanes import Lanes
+from kernellab.emulator.lanes import WARP, Lanes
 from kernellab.emulator.mbarriers import SIZE
 from kernellab.emulator.memory import SIGNED, UNSIGNED
 from kernellab.emulator.places import Address, lane_positions, one_lane
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 PIECE = 16
+_UNKNOWN = re.compile(r"im2col|gather4|scatter4|cp_mask|ignore_oob|cta_group")
+"""Forms that would be taken for others: of other tiles, or of a part of the bytes."""
 
 
 def bind_bulk(binder: Binder, instruction: Instruction) -> Step:
@@ -39,7 +43,7 @@ def bind_bulk(binder: Binder, instruction: Instruction) -> Step:
         return _waiting(allowed.value)
     if "prefetch" in parts:
         return lambda views, lanes, batch: None
-    if "im2col" in instruction.opcode or (parts[1] == "reduce" and "bulk_group" not in parts):
+    if _UNKNOWN.search(instruction.opcode) or (parts[1] == "reduce" and "bulk_group" not in parts):
         raise UnsupportedPTXError(f"{instruction.opcode} is not known to the emulator")
     is_tile = "tensor" in parts
     spaces = [part for part in parts if part.startswith(("global", "shared"))]
@@ -61,17 +65,25 @@ def _combination(parts: list[str]) -> tiles.Combine:
 
 
 def _commit(views: Views, lanes: Lanes, batch: Batch) -> None:
-    for row, column in zip(*map(np.ndarray.tolist, lane_positions(lanes)), strict=True):
-        batch.bulk.commit((row, column))
+    for thread in _with_copies(lanes, batch):
+        batch.bulk.commit(thread)
 
 
 def _waiting(allowed: int) -> Step:
     def step_wait(views: Views, lanes: Lanes, batch: Batch) -> None:
-        if batch.bulk.queues:
-            for row, column in zip(*map(np.ndarray.tolist, lane_positions(lanes)), strict=True):
-                batch.bulk.wait((row, column), allowed)
+        for thread in _with_copies(lanes, batch):
+            batch.bulk.wait(thread, allowed)
 
     return step_wait
+
+
+def _with_copies(lanes: Lanes, batch: Batch) -> list[Thread]:
+    """Return those of the active lanes that have copies out of shared memory on their way."""
+    if not batch.bulk.queues:
+        return []
+    is_on = np.zeros((batch.height, WARP), np.bool_)
+    is_on[lanes.rows] = lanes.full_mask()
+    return [thread for thread in batch.bulk.queues if is_on[thread]]
 
 
 def _count(batch: Batch, number: int, operation: str, sectors: int, nbytes: int) -> None:

@@ -46,17 +46,14 @@ class BulkGroups:
             self._land(store)
 
     def commit(self, thread: Thread) -> None:
-        """Make a group of the copies that a thread started since its last one."""
-        queue = self.queues.get(thread)
-        if queue is not None:
-            queue.groups.append(queue.open)
-            queue.open = []
+        """Make a group of the copies that a thread, which has some, started since its last one."""
+        queue = self.queues[thread]
+        queue.groups.append(queue.open)
+        queue.open = []
 
     def wait(self, thread: Thread, allowed: int) -> None:
         """Wait until at most so many of a thread's latest groups are on their way."""
-        queue = self.queues.get(thread)
-        if queue is None:
-            return
+        queue = self.queues[thread]
         while len(queue.groups) > allowed:
             for store in queue.groups.pop(0):
                 self._finish(store)

@@ -75,7 +75,7 @@ def _arrive(
     binder: Binder, address: Address, target: Operand, operand: Operand, expects: bool, drops: bool
 ) -> Step:
     """``arrive`` and ``arrive_drop``: `operand` is how often, or with `expects` the bytes to wait for."""
-    state = binder.target(target, UNSIGNED[8])
+    result = binder.target(target, UNSIGNED[8])
     amount = binder.source(operand, UNSIGNED[4])
 
     def step_arrive(views: Views, lanes: Lanes, batch: Batch) -> None:
@@ -87,14 +87,19 @@ def _arrive(
         for where, positions, lane in by_place(lanes, places):
             barrier = barriers.at(address.number, where, lane)
             batch.releases.arrive(barrier, set(rows[positions].tolist()))
-            for position in positions.tolist():
-                value = int(amounts[position])
-                count, nbytes = (1, value) if expects else (value, 0)
-                states[position] = barriers.arrive(
-                    address.number, where, count, lane, nbytes=nbytes, drops=drops
-                )
-        if state is not None:
-            lanes.put_flat(views[state], states)
+            counts = np.ones(positions.size, np.int64) if expects else amounts[positions]
+            nbytes = amounts[positions] if expects else np.zeros(positions.size, np.int64)
+            parts = [slice(None)]  # all at once, if the phase does not end in between
+            if counts.sum() > barrier.pending:
+                parts = [slice(k, k + 1) for k in range(positions.size)]
+            for part in parts:
+                state = barriers.arrive(
+                    address.number, where, int(counts[part].sum()), lane, nbytes=int(nbytes[part].sum()),
+                    drops=drops,
+                )  # fmt: skip
+                states[positions[part]] = state - (np.cumsum(counts[part]) - counts[part])
+        if result is not None:
+            lanes.put_flat(views[result], states)
 
     return step_arrive
 

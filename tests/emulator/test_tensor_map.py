@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import ml_dtypes
 import numpy as np
 import pytest
 from hopper import kernels
 
 import kernellab as kl
-from kernellab.errors import ArgumentError, ExecutionError, SpecError
+from kernellab.emulator.bulk_copies import bind_bulk
+from kernellab.emulator.syntax import Instruction
+from kernellab.errors import ArgumentError, ExecutionError, SpecError, UnsupportedPTXError
 from kernellab.tensor_map import NBYTES, TensorMap, decode
 
 f32 = np.float32
@@ -197,3 +201,19 @@ def test_a_read_only_target(rng):
     maps = TensorMap(np.ones((8, 8), f32), (8, 8)), TensorMap(target, (8, 8))
     with pytest.raises(ExecutionError, match=r"read-only global store: to .* is read-only"):
         kernels(copier(2))("copy_tile", 1, 64, *maps, np.zeros(64, np.uint32), np.zeros(2, np.int32), 256)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "opcode",
+    [
+        "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes",
+        "cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes",
+        "cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group",
+        "cp.async.bulk.global.shared::cta.bulk_group.cp_mask",
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.cta_group::2",
+    ],
+)
+def test_other_forms_are_not_taken_for_plain_copies(opcode):
+    binder = SimpleNamespace(code=SimpleNamespace(first=0))
+    with pytest.raises(UnsupportedPTXError, match=f"{opcode} is not known to the emulator"):
+        bind_bulk(binder, Instruction(0, 1, opcode, (), None, 0, 0))
