@@ -238,6 +238,8 @@ def bind(
     if any(spec.size for spec in outputs.values()):
         checks.check_values(kernel, arrays, sizes, scalars)
         temporaries, steps = _launches(kernel, sizes, scalars, limits)
+        if kernel.tiles:
+            _check_tiles(kernel, steps, {**arrays, **outputs, **temporaries, **given})
     in_place = tuple(operand.name for operand in kernel.operands if operand.role == "inout")
     held = {**outputs, **temporaries}
     return Plan(
@@ -268,6 +270,17 @@ def _launches(
             f"{kernel.id}: it has no constant {error}, which its launch needs; {remedy}"
         ) from error
     return temporaries, steps
+
+
+def _check_tiles(kernel: Kernel, steps: tuple[Step, ...], arrays: Mapping[str, Any]) -> None:
+    for step in steps:
+        for item in step.arguments.values():
+            if isinstance(item, Reference) and item.box:
+                try:
+                    TensorMap(spec_of(arrays[item.name], item.name), item.box, item.swizzle)
+                except SpecError as error:
+                    rule = str(error).removeprefix("TensorMap: ")
+                    raise SpecError(f"{kernel.id}: {item.name} cannot be a tensor map: {rule}") from error
 
 
 def _fallen_back(

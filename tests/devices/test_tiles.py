@@ -37,10 +37,11 @@ extern "C" __global__ void copy_scalar(const __grid_constant__ CUtensorMap x, co
 """
 
 
-def test_a_kernel_that_takes_tiles(tmp_path):
+@pytest.fixture
+def rung(tmp_path):
     path = tmp_path / "tiles.cu"
     path.write_text(SOURCE)
-    rung = replace(
+    return replace(
         kernel("copy/scalar"),
         arguments=("x", "y"),
         constants={**kernel("copy/scalar").constants, "SIDE": 64},
@@ -49,6 +50,9 @@ def test_a_kernel_that_takes_tiles(tmp_path):
         source=path,
         twin="test",
     )
+
+
+def test_a_kernel_that_takes_tiles(rung):
     x = np.random.default_rng(3).standard_normal(1000).astype(np.float32)
     plan = bind(rung, {"x": x})
     device = EmulatedDevice()
@@ -56,6 +60,15 @@ def test_a_kernel_that_takes_tiles(tmp_path):
     assert run.errors == ()
     assert verify(plan, run.outputs).is_right
     assert run.traces[0].totals["tma_load_bytes"] == run.traces[0].totals["tma_store_bytes"] == x.nbytes
+
+
+@pytest.mark.parametrize(
+    ("side", "message"),
+    [(6, "a row of the box has 24 bytes"), (512, r"box is \(512,\); its entries are 1 to 256")],
+)
+def test_tiles_that_hardware_does_not_take_are_refused_before_a_launch(rung, side, message):
+    with pytest.raises(SpecError, match=f"copy/scalar: x cannot be a tensor map: {message}"):
+        bind(rung.with_constants(SIDE=side), {"x": np.zeros(1000, np.float32)})
 
 
 class _Names:
