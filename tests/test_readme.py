@@ -41,15 +41,29 @@ def between(marker: str) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "row_sums.cu").write_text(named("row_sums.cu"))
+    for name in ("row_sums.cu", "tile.cu"):
+        (tmp_path / name).write_text(named(name))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def test_it_is_short_and_nothing_is_left_out() -> None:
-    assert len(TEXT.partition("<!-- results -->")[0].splitlines()) <= 220
+    assert len(TEXT.partition("<!-- results -->")[0].splitlines()) <= 270
     assert {name for name, _ in BLOCKS} == {"", "console", "cuda", "pycon", "python"}
     assert "../" not in TEXT
+
+
+def test_every_public_function_is_in_the_table() -> None:
+    rows = re.findall(r"^\| (`.*`) \|", TEXT, re.MULTILINE)
+    named_there = re.findall(r"`(\w+)`", " ".join(rows))
+    functions = [name for name in kl.__all__ if name.islower() and not isinstance(getattr(kl, name), type)]
+    assert sorted(named_there) == sorted(functions)
+
+
+def test_every_experiment_is_named() -> None:
+    from kernellab.experiments import EXPERIMENTS
+
+    assert [name for name in EXPERIMENTS if f"`{name}`" not in TEXT.partition("<!-- results -->")[0]] == []
 
 
 @pytest.mark.usefixtures("folder")
