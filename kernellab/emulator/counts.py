@@ -69,9 +69,11 @@ class Diagnostic:
     Attributes
     ----------
     kind : str
-        ``out of bounds``, ``misaligned``, ``read-only``, ``unwritten shared memory``, ``divergent barrier``,
-        ``absent lane``, ``lanes disagree``, ``race``, ``in flight``, ``copy size``, ``deadlock``,
-        ``instruction budget``, ``assertion``.
+        Of memory: ``out of bounds``, ``misaligned``, ``read-only``, ``unwritten shared memory``, ``race``.
+        Of warps and blocks: ``divergent barrier``, ``divergent``, ``absent lane``, ``lane outside its mask``,
+        ``lanes disagree``, ``cluster barrier``, ``warpgroup``. Of asynchronous operations: ``in flight``,
+        ``copy size``, ``mbarrier``, ``tensor map``, ``matrix descriptor``, ``missing fence``, ``released too
+        early``. Of the whole: ``deadlock``, ``endless loop``, ``instruction budget``, ``assertion``, ``trap``.
     is_error : bool
         True where a GPU would fault, hang or be undefined; False for what merely looks wrong.
     message : str

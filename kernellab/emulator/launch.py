@@ -30,7 +30,7 @@ from kernellab.emulator.program import (
 from kernellab.emulator.ptx import Function, Module
 from kernellab.emulator.races import Races
 from kernellab.emulator.schedule import Scheduler
-from kernellab.errors import ExecutionError, SpecError
+from kernellab.errors import SpecError
 
 WARPS_PER_BATCH = 256
 RESIDENT_WARPS = 132 * 64
@@ -99,7 +99,7 @@ class Launch:
         self.print = printer or sys.stdout.write
         self.ticks = 0
         self.diagnostics: list[Diagnostic] = []
-        self.seen: dict[tuple[int, str], Diagnostic] = {}
+        self.seen: dict[tuple[int, str, bool], Diagnostic] = {}
         self.functions, names = reachable(module, entry)
         self.layout = Layout()
         self._lay_out(names, dict(variables or {}), parameters, shared_limit)
@@ -265,7 +265,7 @@ class Launch:
         is_error: bool,
     ) -> None:  # fmt: skip
         """Add a diagnostic; a repeated one only raises the count of the first."""
-        known = self.seen.get((number, kind))
+        known = self.seen.get((number, kind, is_error))
         if known is not None:
             known.count += count
             return
@@ -281,13 +281,7 @@ class Launch:
             instruction.line, (bx, by, bz), (tx, ty, tz), count,
         )  # fmt: skip
         self.diagnostics.append(diagnostic)
-        self.seen[number, kind] = diagnostic
-
-    def raise_errors(self) -> None:
-        """Raise the first diagnostic that is an error."""
-        for diagnostic in self.diagnostics:
-            if diagnostic.is_error:
-                raise ExecutionError(diagnostic.message)
+        self.seen[number, kind, is_error] = diagnostic
 
 
 def _padded(value: bytes) -> bytes:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from launching import Kernels, integers
 
+from kernellab.emulator.launch import Launch
 from kernellab.errors import ExecutionError, SpecError, UnsupportedPTXError
 
 BLOCKS = Kernels.of("blocks.cu")
@@ -206,3 +209,18 @@ def test_the_grid_of_cooperative_groups():
     x[:n] = np.arange(n)
     GROUPS("rounds", 150, 64, x, n)
     np.testing.assert_array_equal(x[n:], (np.arange(n) + 3) % n + 3)
+
+
+def test_a_warning_does_not_hide_an_error_of_its_kind():
+    place = SimpleNamespace(file=0, line=1, source_line=1)
+    launch = SimpleNamespace(
+        seen={},
+        diagnostics=[],
+        name="k",
+        where=str,
+        module=SimpleNamespace(files={}),
+        _positions=[(None, place)],
+    )
+    for is_error in (False, True, True):
+        Launch.complain(launch, 0, "in flight", "what", (0, 0, 0), (0, 0, 0), 1, is_error)
+    assert [(each.is_error, each.count) for each in launch.diagnostics] == [(False, 1), (True, 2)]
