@@ -16,6 +16,8 @@ from kernellab.suites.arena import Arena
 from kernellab.suites.bench import Bench, languages_of, plan_fields, right_kernels, scaled, timed_row
 from kernellab.suites.facts import facts_of, plain, reasons
 from kernellab.suites.precompile import precompile
+from kernellab.suites.product_arena import arena_of, is_product
+from kernellab.suites.products import SIDES
 from kernellab.suites.race import compiled, gathered, race
 from kernellab.suites.rows import USUAL
 
@@ -29,7 +31,9 @@ FROM_HOST = (
 """Problems whose inputs are more than numbers, or whose references take NumPy's own arrays only."""
 COLUMNS = (
     Shown("problem", "problem"),
-    Shown("rungs", "rungs: CUDA C of cudaMemcpy's speed, x the twin's time over CUDA C's"),
+    Shown(
+        "rungs", "rungs: CUDA C of cudaMemcpy's speed (products: TFLOP/s), x the twin's time over CUDA C's"
+    ),
     Shown("slower", f"twins slower by over {100 * (SLOWER - 1):.0f} %: how their machine code differs"),
 )
 
@@ -67,8 +71,9 @@ def run(bench: Bench) -> Results:
         kernels,
         columns=COLUMNS,
         notes=(
-            "float32, or the first that a rung takes; cold L2, median; both languages and cudaMemcpy of as many bytes interleaved, outputs "
-            "verified before and after; speed is compulsory bytes by time",
+            "float32, or the first that a rung takes; cold L2, median; both languages and cudaMemcpy of as many "
+            "bytes interleaved, outputs verified before and after; speed is compulsory bytes by time, of products "
+            f"at {SIDES[0]} operations by time",
             *told,
         ),
         lines=(*lines(rows), *told),
@@ -85,11 +90,13 @@ def arena_for(bench: Bench, name: str, element: str) -> Arena | None:
     if name in FROM_HOST:
         return None
     found = catalog.problem(name)
-    return Arena(bench, found, _sizes(bench, found, element), element)
+    return arena_of(bench, found, _sizes(bench, found, element), element)
 
 
 def _sizes(bench: Bench, problem: Problem, element: str) -> Mapping[str, int]:
     """Return sizes that every rung can be bound to: along the first only where limits ask it; rows of the usual length."""
+    if is_product(problem):  # as many bytes would take the simplest rungs too long
+        return dict.fromkeys("mnk", SIDES[0])
     first = next(case for case in problem.cases if case.element == element)
     if {"rows", "columns"} <= set(first.sizes) and problem.name != "transpose":
         usual = replace(first, sizes={**first.sizes, "columns": USUAL})
@@ -176,12 +183,12 @@ def summaries(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
         slower.setdefault(problem, [])
         shown = rungs.setdefault(problem, {})
         if row["language"] == "cuda-c":
-            shown[rung] = f"{row['fraction_of_copy']:.2f}"
+            shown[rung] = _speed(row)
         elif "twin_ratio" in row:
             shown[rung] += f" x{row['twin_ratio']:.2f}"
             slower[problem] += [f"{rung}: {row['why']}"] if "why" in row else []
         else:
-            shown[rung] = f"- (Numba {row['fraction_of_copy']:.2f})"
+            shown[rung] = f"- (Numba {_speed(row)})"
     return [
         {
             "problem": name,
@@ -190,6 +197,13 @@ def summaries(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
         }
         for name, found in rungs.items()
     ]
+
+
+def _speed(row: Mapping[str, Any]) -> str:
+    """Return the share of a copy's speed; of a product, which arithmetic limits, operations a second."""
+    if is_product(catalog.kernel(row["kernel"]).problem):
+        return f"{row['flops'] / row['seconds'] / 1e12:.3g} TFLOP/s"
+    return f"{row['fraction_of_copy']:.2f}"
 
 
 def lines(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

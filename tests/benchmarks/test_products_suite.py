@@ -21,7 +21,7 @@ from kernellab.errors import MismatchError
 from kernellab.problem import ELEMENTS
 from kernellab.report.results import markdown_table, shown_rows
 from kernellab.results import load, save
-from kernellab.suites import peer_products, product_arena, products, race, tune
+from kernellab.suites import ladder, peer_products, product_arena, products, race, tune
 from kernellab.suites.arena import Arena, limit_of
 from kernellab.suites.bench import Bench
 from kernellab.suites.peer_works import Peer, peer_work
@@ -232,6 +232,26 @@ def test_every_rung_of_the_catalogue_is_timed(where: Bench, tmp_path: Path) -> N
     }  # fmt: skip
     again = load(save(found, tmp_path))
     assert again.to_dict() == json.loads(json.dumps(found.to_dict()))
+
+
+@pytest.mark.parametrize("problem", ["matmul", "matmul_nt_bias_gelu"])
+@pytest.mark.parametrize("element", ELEMENTS)
+def test_the_ladder_judges_products_as_closely(
+    where: Bench, problem: str, element: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An arena for anything else widens the inputs, and then takes their dtype for what was multiplied."""
+    monkeypatch.setattr(ladder, "SIDES", (16,))
+    arena = ladder.arena_for(where, problem, element)
+    assert arena is not None
+    (answer,) = arena.answers(arena.plan(last(problem, element))).values()
+    assert answer.expected.shape == (16, 16)
+    assert float(answer.limit.min()) < 0.02
+
+
+def test_the_ladder_shows_operations_of_products() -> None:
+    row = {"kernel": "matmul/naive", "language": "cuda-c", "flops": 2 * 2048**3, "seconds": 2.0**-7}
+    shown = ladder.summaries([row, row | {"language": "numba", "twin_ratio": 1.5}])
+    assert shown[0]["rungs"] == "naive 2.2 TFLOP/s x1.50"
 
 
 def test_what_is_timed_is_what_the_issue_asks_for() -> None:
