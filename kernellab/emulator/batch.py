@@ -12,7 +12,7 @@ import numpy.typing as npt
 from kernellab.emulator import counting
 from kernellab.emulator.async_copy import AsyncCopies
 from kernellab.emulator.bulk_groups import BulkGroups
-from kernellab.emulator.clusters import split_address
+from kernellab.emulator.clusters import RemoteAccesses, split_address
 from kernellab.emulator.code import Code
 from kernellab.emulator.counts import Counts
 from kernellab.emulator.flow import Block
@@ -77,6 +77,7 @@ class Batch:
         self.warpgroups = Warpgroups(self)
         self.proxies = Proxies(self)
         self.releases = Releases(self)
+        self.remote = RemoteAccesses(self)
         self.steps = 0
         self.started = 0.0
         self.current_number = 0
@@ -187,7 +188,11 @@ class Batch:
 
     def owners(self, lanes: Lanes, flat: Int64) -> tuple[Array, Int64]:
         """Return whose block the shared addresses of active lanes are in, and the addresses there."""
-        return split_address(self, lanes.flat(self.owner_of_lane[lanes.rows]), flat)
+        own = lanes.flat(self.owner_of_lane[lanes.rows])
+        blocks, local = split_address(self, own, flat)
+        if blocks is not own:
+            self.remote.note(lanes, own, blocks)
+        return blocks, local
 
     def _owners(self, space: str, lanes: Lanes, flat: Int64) -> tuple[Array, Int64]:
         if space == "shared":
@@ -299,6 +304,12 @@ class Batch:
         row, column = np.argwhere(lanes.full_mask())[0].tolist()
         self.complain(number, kind, what, int(lanes.row_indexes()[row]), column, lanes.count)
         self.raise_last()
+
+    def block_name(self, block: int) -> str:
+        """Return the index in the grid of a block of the batch, as text."""
+        x, y, _ = self.launch.grid
+        number = int(self.block_ids[block])
+        return f"({number % x}, {number // x % y}, {number // (x * y)})"
 
     def raise_last(self) -> None:
         """Raise the latest diagnostic, of which the first may be the cause."""

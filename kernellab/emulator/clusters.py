@@ -138,6 +138,7 @@ class ClusterBarrier:
             batch = self.scheduler.batch
             blocks = np.repeat(is_done, batch.launch.cluster_size)
             batch.releases.forget(blocks)
+            batch.remote.waited(np.flatnonzero(blocks))
             if batch.races is not None:
                 batch.races.block_barrier(blocks)
             self._release()
@@ -152,6 +153,42 @@ class ClusterBarrier:
             if moving is not None:
                 position = (moving.frame, moving.block.successors[-1], moving.stack)
                 self.scheduler.enqueue(position, moving.rows, moving.mask)
+
+
+class RemoteAccesses:
+    """The latest access of others to the shared memory of each block, until the block waits for something.
+
+    A block that ends with one may have ended before it, as nothing kept it.
+    """
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+        self.latest: dict[int, tuple[int, int, int]] = {}
+
+    def note(self, lanes: Lanes, own: Array, blocks: Array) -> None:
+        """Note which of the active lanes, of blocks `own`, access the memory of other blocks."""
+        away = np.flatnonzero(blocks != own)
+        if away.size:
+            where = np.argwhere(lanes.full_mask())[away]
+            for block, first in zip(*np.unique(blocks[away], return_index=True), strict=True):
+                row, column = where[first].tolist()
+                number = self.batch.current_number
+                self.latest[int(block)] = number, int(lanes.row_indexes()[row]), column
+
+    def waited(self, blocks: Array) -> None:
+        """Blocks have waited, at the barrier of the cluster or for an mbarrier."""
+        for block in set(self.latest).intersection(blocks.tolist()):
+            del self.latest[block]
+
+    def end(self) -> None:
+        """Complain about the accesses that blocks did not wait for before they ended."""
+        for block, (number, row, column) in self.latest.items():
+            what = (
+                f"ended block: block {self.batch.block_name(block)}, whose shared memory this accesses, may have "
+                "ended by then; let the blocks of a cluster meet at its barrier before they end"
+            )
+            self.batch.complain(number, "ended block", what, row, column, is_error=False)
+        self.latest.clear()
 
 
 class ClusterArrive:

@@ -71,7 +71,7 @@ class Diagnostic:
     kind : str
         Of memory: ``out of bounds``, ``misaligned``, ``read-only``, ``unwritten shared memory``, ``race``.
         Of warps and blocks: ``divergent barrier``, ``divergent``, ``absent lane``, ``lane outside its mask``,
-        ``lanes disagree``, ``cluster barrier``, ``warpgroup``. Of asynchronous operations: ``in flight``,
+        ``lanes disagree``, ``cluster barrier``, ``ended block``, ``warpgroup``. Of asynchronous operations: ``in flight``,
         ``copy size``, ``mbarrier``, ``tensor map``, ``matrix descriptor``, ``missing fence``, ``released too
         early``. Of the whole: ``deadlock``, ``endless loop``, ``instruction budget``, ``assertion``, ``trap``.
     is_error : bool

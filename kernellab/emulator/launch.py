@@ -232,6 +232,7 @@ class Launch:
         before = scheduler.batch.steps
         if scheduler.run():
             scheduler.batch.bulk.end()
+            scheduler.batch.remote.end()
             self._idle.setdefault(scheduler.batch.blocks, []).append(scheduler.batch)
         else:
             waiting.append(scheduler)

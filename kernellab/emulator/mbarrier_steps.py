@@ -63,6 +63,8 @@ def _wait(binder: Binder, address: Address, target: Operand, value: Operand, is_
                 found[chosen] = is_over
                 if is_over:
                     batch.releases.wait(batch.mbarriers.found[where], set(rows[chosen].tolist()))
+        if batch.remote.latest and found.any():
+            batch.remote.waited(batch.block_of_row[rows[found]])
         if batch.races is not None and found.any():
             batch.races.waited(np.unique(rows[found]))
         if predicate is not None:

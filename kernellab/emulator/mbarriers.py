@@ -193,7 +193,7 @@ class MBarriers:
         """Say of each barrier for which somebody waits what it waits for."""
         for where, barrier in sorted(self.found.items()):
             if barrier.is_awaited:
-                block = self._block_name(where)
+                block = self.batch.block_name(where // self.batch.shared.pitch)
                 made = self.batch.launch.where(barrier.number)
                 yield (
                     f"the mbarrier at byte {barrier.byte} of shared memory of block {block}, made at {made}, "
@@ -217,11 +217,6 @@ class MBarriers:
     def _settle(self, barrier: MBarrier) -> None:
         barrier.settle()
         self.batch.shared.version += 1
-
-    def _block_name(self, where: int) -> str:
-        x, y, _ = self.batch.launch.grid
-        block = int(self.batch.block_ids[where // self.batch.shared.pitch])
-        return f"({block % x}, {block // x % y}, {block // (x * y)})"
 
     def _fail(self, number: int, where: int, what: str, lane: Lanes) -> None:
         byte = where % self.batch.shared.pitch

@@ -88,6 +88,13 @@ def test_wrong_use(what, message):
         KERNELS("wrong", 2, 32, np.zeros(2, i32), what)
 
 
+@pytest.mark.parametrize("what", [6, 7])
+def test_a_block_that_others_do_not_keep_from_ending(what):
+    (found,) = KERNELS("wrong", 2, 32, np.zeros(2, i32), what).diagnostics
+    assert "block (1, 0, 0), whose shared memory this accesses, may have ended by then" in str(found)
+    assert "block (0, 0, 0), thread (0, 0, 0)" in str(found)
+
+
 def test_a_grid_that_is_no_multiple():
     with pytest.raises(SpecError, match=r"wrong: grid \(3, 1, 1\) is no multiple of its cluster \(2, 1, 1\)"):
         KERNELS("wrong", 3, 32, np.zeros(2, i32), 0)
