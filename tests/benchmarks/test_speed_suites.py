@@ -75,7 +75,11 @@ def test_memory_takes_what_the_issue_asks_for() -> None:
     assert {heat.contents for heat in chosen if heat.problem == "histogram"} == {"random", "equal"}
     moved = [heat.element for heat in chosen if heat.problem == "transpose"]
     assert "float32" in moved
-    assert tuple(moved) == (memory.contenders("transpose")[-1].elements or ("float32",))
+    assert tuple(moved) == catalog.ladder("transpose")[-1].elements
+    for element in moved:
+        rungs = [kernel.name for kernel in memory.contenders(memory.Heat("transpose", {}, element))]
+        assert rungs[-1] == "vectorised"
+        assert ("matrices" in rungs) == (element == "float16"), "the rung for 16 bits is timed in 16 bits"
 
 
 EACH = tuple(memory.heats())
@@ -285,7 +289,7 @@ def test_peers_by_row_length() -> None:
         where = Arena(bench(), catalog.problem(problem), {"rows": 2, "columns": columns})
         return [peer.name for peer in peer_rows.peers_of(where) if peer.is_for(where)]
 
-    assert names("layernorm_gelu", 8192)[:3] == ["F.layer_norm, F.gelu", "torch.compile", "Triton, 4 warps"]
+    assert names("layernorm_gelu", 8192)[:3] == ["F.layer_norm, F.gelu", "torch.compile", "Triton, 8 warps"]
     assert "torch.compile" not in names("layernorm_gelu", 4096)
     assert names("bias_gelu", 4096) == ["x + b, F.gelu"]
     assert names("softmax", 131072) == ["torch.softmax", "Triton, 32 warps"]
@@ -296,7 +300,7 @@ def test_a_peer_s_clock_is_ours() -> None:
     fast = Peer("fast", lambda s: lambda: where.stopwatch.pass_time(1e-6) or s.inputs["x"] * np.float32(2))
     found = memory.race(
         Arena(where, catalog.problem("scale"), {"n": 4096}),
-        memory.entries(memory.contenders("scale")),
+        memory.entries(memory.contenders(memory.Heat("scale", {}))),
         [fast],
     )
     seconds = {row["workload"]: row["seconds"] for row in found}
