@@ -9,6 +9,7 @@ from typing import Any
 from kernellab import catalog
 from kernellab.errors import LabError
 from kernellab.kernel import Kernel, Language
+from kernellab.problem import ELEMENTS
 from kernellab.results import Results, Shown
 from kernellab.suites.arena import Arena
 from kernellab.suites.bench import Bench
@@ -63,14 +64,20 @@ def heats(n: int = N, side: int = SIDE) -> Iterator[Heat]:
         yield Heat(problem, {"n": n})
     for contents in ("random", "equal"):
         yield Heat("histogram", {"n": n}, contents=contents)
-    for element in contenders("transpose")[-1].elements or ("float32",):
+    for element in catalog.ladder("transpose")[-1].elements:
         yield Heat("transpose", {"rows": side, "columns": side}, element)
 
 
-def contenders(problem: str) -> tuple[Kernel, ...]:
-    """Return the rungs that may be the fastest: the last of a ladder, and other scans in one pass."""
-    ladder = [kernel for kernel in catalog.ladder(problem) if not kernel.fault]
-    return tuple(ladder[-2:] if problem == "cumsum" else ladder[-1:])
+def contenders(heat: Heat) -> tuple[Kernel, ...]:
+    """Return the rungs that may be the fastest: the last; those for this element alone; the other scan in one pass."""
+    *before, last = (
+        kernel
+        for kernel in catalog.ladder(heat.problem)
+        if not kernel.fault and heat.element in (kernel.elements or ELEMENTS[:1])
+    )
+    if heat.problem == "cumsum":
+        return before[-1], last
+    return (*(kernel for kernel in before if kernel.elements == (heat.element,)), last)
 
 
 def entries(kernels: Iterable[Kernel]) -> list[tuple[Kernel, Language]]:
@@ -88,15 +95,15 @@ def run(bench: Bench, chosen: Sequence[Heat] = ()) -> Results:
         building()  # takes a while, and goes on beside
     except LabError as error:
         notes.append(("CUB", str(error)))
-    used = {kernel.id: kernel for heat in chosen for kernel in contenders(heat.problem)}
-    ready = (compiled(_arena(bench, heat), entries(contenders(heat.problem))) for heat in chosen)
+    used = {kernel.id: kernel for heat in chosen for kernel in contenders(heat)}
+    ready = (compiled(_arena(bench, heat), entries(contenders(heat))) for heat in chosen)
     precompile(bench, [entry for each in ready for entry in each])
     rows: Rows = []
     late: list[str] = []
     for heat in bench.within_budget(chosen, late, share=2):
         bench.progress(heat.label)
         arena = _arena(bench, heat)
-        rows += race(arena, entries(contenders(heat.problem)), FLAT[heat.problem])
+        rows += race(arena, entries(contenders(heat)), FLAT[heat.problem])
         notes += [(heat.label, note) for note in arena.notes]
         del arena
         bench.free()
