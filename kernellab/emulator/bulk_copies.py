@@ -14,6 +14,8 @@ from kernellab.emulator.access import flat_source
 from kernellab.emulator.atomics import OPERATIONS, dtype_of
 from kernellab.emulator.bulk_groups import Thread
 from kernellab.emulator.code import Binder, Step, Views
+from kernellab.emulator.counting_rows import SECTOR
+from kernellab.emulator.in_flight import PIECE
 from kernellab.emulator.lanes import WARP, Lanes
 from kernellab.emulator.mbarriers import SIZE
 from kernellab.emulator.memory import SIGNED, UNSIGNED
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from kernellab.emulator.batch import Batch
 
 Array = npt.NDArray[Any]
-PIECE = 16
 _UNKNOWN = re.compile(r"im2col|gather4|scatter4|cp_mask|ignore_oob|cta_group")
 """Forms that would be taken for others: of other tiles, or of a part of the bytes."""
 
@@ -87,7 +88,7 @@ def _with_copies(lanes: Lanes, batch: Batch) -> list[Thread]:
 
 
 def _count(batch: Batch, number: int, operation: str, sectors: int, nbytes: int) -> None:
-    ideal = -(-nbytes // 32)
+    ideal = -(-nbytes // SECTOR)
     batch.counts.add_access((number, "tma", operation), (1, sectors, nbytes, ideal, 1))
 
 
@@ -148,7 +149,7 @@ def _load(binder: Binder, instruction: Instruction, number: int, spaces: list[st
             _check_span(batch, number, int(places[k]), count, lane)
             if is_global:
                 values = tiles.global_bytes(batch, number, int(origins[k]), count, "load", lane)
-                _count(batch, number, "load", -(-count // 32), count)
+                _count(batch, number, "load", -(-count // SECTOR), count)
             else:
                 _check_span(batch, number, int(origins[k]), count, lane)
                 values = batch.shared.data[origins[k] : origins[k] + count]
@@ -180,7 +181,7 @@ def _store(binder: Binder, instruction: Instruction, number: int, combine: tiles
             flight = _reading(batch, number, row, column, where + np.arange(0, count, PIECE))
             here = batch.shared.data[where : where + count]
             batch.bulk.add((row, column), flight, _copying(there, here, combine))
-            _count(batch, number, "store", -(-count // 32), count)
+            _count(batch, number, "store", -(-count // SECTOR), count)
 
     return step_store
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kernellab.emulator.in_flight import PIECE
 from kernellab.emulator.memory import UNSIGNED
 from kernellab.tensor_map import swizzled
 
 Array = npt.NDArray[Any]
-PIECE = 16
 CORE = 8
 """Rows of a core matrix, which are one piece long."""
 K_BYTES = 32

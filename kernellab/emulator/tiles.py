@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from kernellab.emulator.counting_rows import SECTOR
+from kernellab.emulator.in_flight import PIECE
 from kernellab.emulator.lanes import Lanes
 from kernellab.emulator.memory import UNSIGNED, Allocation
 from kernellab.tensor_map import Tiling, decode, swizzled
@@ -19,10 +21,8 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 Combine = Callable[[Array, Array], Array]
-PIECE = 16
 ALIGNMENT = 128
 """Bytes, of a tile in shared memory."""
-SECTOR = 32
 
 
 @dataclass(frozen=True, slots=True)

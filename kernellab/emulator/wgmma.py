@@ -11,8 +11,9 @@ import numpy.typing as npt
 from kernellab.emulator.attribution_ptx import registers
 from kernellab.emulator.code import Binder, Step, Views
 from kernellab.emulator.fragments import Fragment, fragment
+from kernellab.emulator.in_flight import PIECE
 from kernellab.emulator.lanes import WARP, Lanes
-from kernellab.emulator.matrix_descriptors import K_BYTES, PIECE, decode, matrix_of
+from kernellab.emulator.matrix_descriptors import K_BYTES, decode, matrix_of
 from kernellab.emulator.memory import UNSIGNED
 from kernellab.emulator.places import one_lane
 from kernellab.emulator.ptx import TYPE_BYTES, Immediate, Instruction, Operand, Register, Vector
