@@ -18,13 +18,13 @@ from kernellab.emulator.mbarrier_steps import bind_mbarrier
 from kernellab.emulator.memory import UNSIGNED
 from kernellab.emulator.ptx import Instruction, Register, Special
 from kernellab.emulator.steps import bind_data, bind_move, guarded
-from kernellab.emulator.warpgroups import watch_of, watched
+from kernellab.emulator.warpgroups import check_aligned, watch_of, watched
 from kernellab.emulator.wgmma import bind_wgmma
 from kernellab.errors import UnsupportedPTXError
 
 _HINTS = {
     "membar", "fence", "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol",
-    "pmevent", "brkpt", "setmaxnreg",
+    "pmevent", "brkpt",
 }  # fmt: skip
 """Instructions without an effect on values: ordering (memory here is always in order), hints, waiting."""
 
@@ -74,6 +74,9 @@ def _unguarded(binder: Binder, instruction: Instruction) -> Step:
             return bind_map_address(binder, instruction)
         case "getctarank":
             return bind_rank(binder, instruction)
+        case "setmaxnreg":
+            number = binder.code.first + instruction.index
+            return lambda _, lanes, batch: check_aligned(batch, number, lanes, name)
         case "isspacep":
             return bind_is_space(binder, instruction)
         case "activemask":

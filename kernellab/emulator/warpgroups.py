@@ -107,15 +107,15 @@ class Warpgroups:
         return found
 
 
-def check_aligned(batch: Batch, number: int, lanes: Lanes) -> None:
+def check_aligned(batch: Batch, number: int, lanes: Lanes, name: str = "wgmma") -> None:
     """Fail if only a part of a warp is at an instruction that takes whole warps, of whole warpgroups."""
     if lanes.mask is not None:
-        what = "divergent: only a part of a warp is at a wgmma instruction, which all lanes must execute"
+        what = f"divergent: only a part of a warp is at a {name} instruction, which all lanes must execute"
         batch.fail(number, "divergent", what, lanes)
     whole = batch.warps_per_block // GROUP * GROUP
     is_beyond = batch.warp_of_row[lanes.rows] >= whole
     if is_beyond.any():
-        what = f"wgmma needs the four warps of a warpgroup; the block has {batch.warps_per_block} warps"
+        what = f"{name} needs the four warps of a warpgroup; the block has {batch.warps_per_block} warps"
         beyond = lanes.restricted(np.broadcast_to(is_beyond[:, None], (lanes.row_count, WARP)))
         batch.fail(number, "warpgroup", what, beyond)
 

@@ -231,6 +231,7 @@ extern "C" __global__ void careless(float* y, u64 bits, int what) {
     }
     if (what == 9 && threadIdx.x < 32) while (true) __nanosleep(20);
     if (what == 10 && threadIdx.x < 32) return;
+    if (what == 13 && threadIdx.x % 2) fewer_registers<24>();
     if (what == 11) y[threadIdx.x] = __shfl_xor_sync(~0u, d[0], 1);
     if (what == 12)
         asm volatile("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%0], {%1};"
@@ -265,6 +266,7 @@ def test_a_product_may_be_read_while_a_later_one_is_on_its_way(what):
         (9, 0, "96 threads wait for the other warps of their warpgroup at source.cu"),
         (8, 0, "an accumulator of the wgmma at source.cu:.* is read before it is waited for"),
         (11, 0, "an accumulator of the wgmma at source.cu:.* is read before it is waited for"),
+        (13, 0, "only a part of a warp is at a setmaxnreg instruction"),
         (12, 0, "an accumulator of the wgmma at source.cu:.* is read before it is waited for"),
     ],
 )
