@@ -62,6 +62,32 @@ struct Deviating {
         if constexpr (!Row::IS_KEPT && !IS_REPAIRED) {
             return in_one_pass<WIDTH>(share, row, count);
         } else {
+            if constexpr (Row::IS_KEPT) {
+                const float* value = row.value;
+                float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll
+                for (int i = 0; i < S::ITEMS; ++i) {
+                    sum[i % 4] += value[i];
+                }
+                const float mean =
+                    sum_over<WIDTH>((sum[0] + sum[1]) + (sum[2] + sum[3])) / fmaxf(count, 1.0f);
+                float first[2] = {0.0f, 0.0f}, second[2] = {0.0f, 0.0f};
+#pragma unroll
+                for (int s = 0; s < S::STEPS; ++s) {
+                    if (share.has(s)) {
+#pragma unroll
+                        for (int i = s * S::PIECE; i < (s + 1) * S::PIECE; ++i) {
+                            const float deviation = value[i] - mean;
+                            if (IS_REPAIRED) {
+                                first[i % 2] += deviation;
+                            }
+                            second[i % 2] = fmaf(deviation, deviation, second[i % 2]);
+                        }
+                    }
+                }
+                return {count,
+                        {mean, total<WIDTH>(first[0] + first[1]), sum_over<WIDTH>(second[0] + second[1])}};
+            }
             float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
             row.each([&](int step, const float* value) {
 #pragma unroll
@@ -70,7 +96,21 @@ struct Deviating {
                 }
             });
             const float all = sum_over<WIDTH>((sum[0] + sum[1]) + (sum[2] + sum[3]));
-            const Deviations found = deviations(share, row, all / fmaxf(count, 1.0f), IS_REPAIRED);
+            const float mean = all / fmaxf(count, 1.0f);
+            float first[2] = {0.0f, 0.0f}, second[2] = {0.0f, 0.0f};
+            row.each([&](int step, const float* value) {
+                if (share.has(step)) {
+#pragma unroll
+                    for (int i = 0; i < S::PIECE; ++i) {
+                        const float deviation = value[i] - mean;
+                        if (IS_REPAIRED) {
+                            first[i % 2] += deviation;
+                        }
+                        second[i % 2] = fmaf(deviation, deviation, second[i % 2]);
+                    }
+                }
+            });
+            const Deviations found = {mean, first[0] + first[1], second[0] + second[1]};
             return {count, {found.mean, total<WIDTH>(found.first), sum_over<WIDTH>(found.second)}};
         }
     }

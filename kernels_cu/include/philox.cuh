@@ -49,8 +49,8 @@ struct Dropout {
         scale = p < 1.0f ? 1.0f / (1.0f - p) : 0.0f;
     }
     // Half 0 or 1 of a word decides. The upper one is compared where it is, whatever is below it.
-    __device__ __forceinline__ float keep(float value, unsigned word, int half) const {
-        return is_all || (half ? word : word << 16) < least ? 0.0f : value;
+    __device__ __forceinline__ float keep(float value, unsigned word, int half, bool is_asked) const {
+        return (is_asked && is_all) || (half ? word : word << 16) < least ? 0.0f : value;
     }
 };
 
@@ -60,14 +60,19 @@ __device__ __noinline__ float drop_one(Dropout dropout, float value, unsigned lo
     uint4 bits;
     philox<1>(&counter, dropout.seed, &bits);
     const unsigned low = i & 2 ? bits.y : bits.x, high = i & 2 ? bits.w : bits.z;
-    return dropout.keep(value, i & 4 ? high : low, i & 1);
+    return dropout.keep(value, i & 4 ? high : low, i & 1, true);
 }
 
 // What is dropped of a share, of which the row, or the stretch of it, begins with element number `first` of the
 // array. Nothing is scaled here.
 template <class S>
 __device__ __forceinline__ void drop(Dropout dropout, unsigned long long first, S share, float* value) {
-    if constexpr (S::is_aligned) {
+    if (S::STEPS > 1 && dropout.is_all) {  // a step of its own asks below: branches keep steps apart
+#pragma unroll
+        for (int i = 0; i < S::ITEMS; ++i) {
+            value[i] = 0.0f;
+        }
+    } else if constexpr (S::is_aligned) {
         unsigned long long counter[S::STEPS];
         uint4 bits[S::STEPS];
 #pragma unroll
@@ -82,7 +87,8 @@ __device__ __forceinline__ void drop(Dropout dropout, unsigned long long first, 
                                       bits[s].z, bits[s].w};
 #pragma unroll
             for (int i = 0; i < S::EACH; ++i) {
-                value[s * S::EACH + i] = dropout.keep(value[s * S::EACH + i], word[i / 2], i % 2);
+                value[s * S::EACH + i] =
+                    dropout.keep(value[s * S::EACH + i], word[i / 2], i % 2, S::STEPS == 1);
             }
         }
     } else {
