@@ -142,7 +142,10 @@ def sources(instruction: Instruction) -> frozenset[str]:
 def writes_first(instruction: Instruction) -> bool:
     """Say whether the first operand is a result."""
     is_address = bool(instruction.operands) and isinstance(instruction.operands[0], Memory)
-    return not is_address and not instruction.opcode.startswith(("bra", "bar", "call"))
+    name, *parts = instruction.opcode.split(".")
+    if name in ("bar", "barrier"):
+        return "red" in parts
+    return not is_address and name not in ("bra", "brx", "call", "nanosleep")
 
 
 def read_registers(function: Function) -> frozenset[str]:

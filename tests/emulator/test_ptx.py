@@ -7,6 +7,7 @@ import pytest
 from launching import KERNELS, Kernels
 
 import kernellab as kl
+from kernellab.emulator.attribution_ptx import sources
 from kernellab.emulator.ptx import Immediate, Pair, Register, Symbol, Vector, parse
 from kernellab.errors import UnsupportedPTXError
 
@@ -140,3 +141,20 @@ def test_code_inlined_from_a_header_of_the_toolkit_counts_where_it_is_called(pat
 def test_what_is_not_ptx_is_refused_with_its_line(text, message):
     with pytest.raises(UnsupportedPTXError, match=message):
         parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("brx.idx %r1, table;", {"%r1"}),
+        ("nanosleep.u32 %r1;", {"%r1"}),
+        ("bar.sync %r1, %r2;", {"%r1", "%r2"}),
+        ("barrier.cta.red.popc.aligned.u32 %r1, %r2, %p1;", {"%r2", "%p1"}),
+        ("redux.sync.add.s32 %r1, %r2, %r3;", {"%r2", "%r3"}),
+        ("@%p1 st.global.u32 [%rd1], %r1;", {"%rd1", "%r1", "%p1"}),
+    ],
+)
+def test_what_an_instruction_reads(text, read):
+    head = ".reg .b32 %r<4>; .reg .b64 %rd<2>; .reg .pred %p<2>; L: table: .branchtargets L; "
+    (instruction,) = body_of(head + text).body
+    assert sources(instruction) == read
