@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernellab import catalog
 from kernellab.api import apply
-from kernellab.arrays import cast_remedy, spec_of
+from kernellab.arrays import cast_remedy, share_memory, spec_of
 from kernellab.catalog import gelus
 from kernellab.devices import cuda_arrays
 from kernellab.devices import device as find_device
@@ -207,10 +207,9 @@ def _check_shapes(who: str, names: tuple[str, ...], arrays: list[Any]) -> None:
 def _target(who: str, names: tuple[str, ...], arrays: list[Any], target: Any, shape: tuple[int, ...]) -> Any:
     """Return the caller's output; refuse one of another kind, and one that shares memory with an input."""
     check_output(target, who, arrays[0].dtype, shape)
-    low, high = spec_of(target, who).extent
+    place = spec_of(target, who)
     for name, array in zip(names, arrays, strict=True):
-        first, last = spec_of(array, who).extent
-        if max(low, first) < min(high, last):
+        if share_memory(place, spec_of(array, who)):
             rule = "it is read long after the first of it is written"
             raise SpecError(f"{who}: out overlaps {name}, {rule}; give another output")
     return target

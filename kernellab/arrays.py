@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from kernellab.errors import ArgumentError
+
+MOST_WORK = 10_000
+"""How far `share_memory` looks for an element of both, in NumPy's steps."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,36 @@ class ArraySpec:
         reach = [(length - 1) * stride for length, stride in zip(self.shape, self.strides, strict=True)]
         low = self.pointer + sum(step for step in reach if step < 0)
         return low, self.pointer + sum(step for step in reach if step > 0) + self.dtype.itemsize
+
+
+def share_memory(one: ArraySpec, other: ArraySpec) -> bool:
+    """Whether any byte belongs to elements of both; True where finding out would take too long.
+
+    Examples
+    --------
+    >>> room = np.zeros((4, 6), np.int8)
+    >>> share_memory(spec_of(room[:, :3]), spec_of(room[:, 3:])), share_memory(spec_of(room), spec_of(room[0]))
+    (False, True)
+    """
+    (low, high), (first, last) = one.extent, other.extent
+    if max(low, first) >= min(high, last):
+        return False
+    try:
+        return np.shares_memory(_addresses(one), _addresses(other), max_work=MOST_WORK)  # type: ignore[arg-type]
+    except RuntimeError:  # NumPy's TooHardError
+        return True
+
+
+def _addresses(spec: ArraySpec) -> np.ndarray[Any, Any]:
+    """Return an array that lies where a spec says, on whatever device: its elements must not be touched."""
+    interface = {
+        "shape": spec.shape,
+        "typestr": f"|V{spec.dtype.itemsize}",
+        "strides": spec.strides,
+        "data": (spec.pointer, True),
+        "version": 3,
+    }
+    return np.asarray(SimpleNamespace(__array_interface__=interface))
 
 
 def spec_of(array: Any, who: str = "array") -> ArraySpec:

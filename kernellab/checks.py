@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from kernellab.arrays import ArraySpec, cast_remedy, spec_of
+from kernellab.arrays import ArraySpec, cast_remedy, share_memory, spec_of
 from kernellab.errors import ArgumentError, SpecError
 from kernellab.kernel import Dim3, Kernel
 from kernellab.problem import MOVED, Operand, Parameter, dtype_named
@@ -181,8 +181,7 @@ def given_outputs(
 
 
 def _check_apart(who: str, spec: ArraySpec, other: str, taken: ArraySpec) -> None:
-    (low, high), (first, last) = spec.extent, taken.extent
-    if max(low, first) < min(high, last):
+    if share_memory(spec, taken):
         raise SpecError(f"{who} overlaps {other}, an output needs memory of its own; give another output")
 
 

@@ -145,6 +145,16 @@ def test_numba():
     assert np.allclose(product(a, b, language="numba"), a @ b, atol=1e-5)
 
 
+def test_an_output_between_the_columns_of_an_input():
+    room = normal(8, 32)
+    a, b = room[:, :16].copy(), normal(16, 16)
+    product(room[:, :16], b, out=room[:, 16:])
+    assert np.array_equal(room[:, :16], a)
+    assert np.allclose(room[:, 16:], a @ b, atol=1e-4)
+    with pytest.raises(kl.SpecError, match="matmul: out overlaps a"):
+        product(room[:, :16], b, out=room[:, 15:31])
+
+
 @pytest.mark.parametrize("problem", ["matmul", "matmul_nt", "matmul_bias_gelu", "matmul_nt_bias_gelu"])
 def test_the_best_rung_of_a_device(problem):
     found = [
