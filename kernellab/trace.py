@@ -22,6 +22,8 @@ from kernellab.geometry import Dim3, check_compiled_for, check_geometry, dimensi
 
 Array = npt.NDArray[Any]
 
+NO_BLOCK = "no block ran: the grid is empty, a GPU refuses such a launch"
+
 
 @dataclass(frozen=True)
 class Trace:
@@ -50,7 +52,7 @@ class Trace:
     mapped : float
         Share decided by the machine code.
     notes : tuple of str
-        What is approximate and why.
+        What is approximate and why; that no block ran, where the grid is empty.
     output : str
         What printf printed.
     sampled_blocks : int
@@ -149,7 +151,8 @@ def trace(
         Run only about this many blocks of a large grid: corners, edges and a seeded choice inside. The
         counts are scaled up, each stratum apart, with their standard errors; outputs are then incomplete.
     sanitize : bool
-        Also look for races in shared memory.
+        Also look for races in shared memory. Those found are in the trace's ``.diagnostics`` and in its text;
+        they are no errors, so nothing is raised.
     arch : str
         What to compile for, ``sm_75`` to ``sm_120``; ``sm_90a`` for ``wgmma`` and ``setmaxnreg``.
     seed : int, optional
@@ -360,7 +363,8 @@ def run_binary(
         kernel=who, language=binary.language, arch=binary.arch, grid=grid, block=block,
         shared_bytes=launch.shared_bytes, totals=totals,
         lines=lines_of(launch, launch.counts, executions, binary.sources), diagnostics=tuple(launch.diagnostics),
-        source="SASS" if mapped == 1.0 and not notes else "approximate", mapped=mapped, notes=notes,
+        source="SASS" if mapped == 1.0 and not notes else "approximate", mapped=mapped,
+        notes=notes if launch.block_count else (*notes, NO_BLOCK),
         output=printed.getvalue(), sampled_blocks=sampled, standard_errors=errors_of,
         parameters=names or parameter_names(binary, module.functions[entry], who), is_sanitized=sanitize,
     )  # fmt: skip

@@ -183,9 +183,20 @@ def test_trace_says_whether_it_looked_for_races(tmp_path: Path) -> None:
     call = ("trace", path, "--block", 64, "--arg", "i32[64]:arange", "--arg", "i32[64]", "--option")
     said = "no out-of-bounds or misaligned access found; races were not looked for (sanitize)"
     assert said in cli(*call, "-DWAIT=").stdout
-    assert "race: this load" in cli(*call, "-DWAIT=", "--sanitize").stdout
+    raced = cli(*call, "-DWAIT=", "--sanitize")
+    assert "race: this load" in raced.stdout
+    assert raced.exit_code == 1  # a check that was asked for has failed
     said = "no out-of-bounds, misaligned or unsynchronised access found"
-    assert said in cli(*call, "-DWAIT=__syncthreads();", "--sanitize").stdout
+    clean = cli(*call, "-DWAIT=__syncthreads();", "--sanitize")
+    assert said in clean.stdout
+    assert clean.exit_code == 0
+
+
+def test_trace_of_an_empty_grid_is_no_pass(axpy: Path) -> None:
+    result = cli("trace", axpy, "--grid", 0, *CALL[2:])
+    assert result.exit_code == 0, result.output  # a no-op, as in an interpreter
+    assert "no block ran: the grid is empty, a GPU refuses such a launch" in result.stdout
+    assert "no out-of-bounds" not in result.stdout
 
 
 def test_trace_that_does_not_compile_shows_the_log(tmp_path: Path) -> None:

@@ -64,6 +64,7 @@ def trace_kernel(request: Request, json_file: Path | None, html_file: Path | Non
             print_table(target, arguments_table(request.arguments, before, arguments, found.parameters))
     if failure is not None:
         raise failure
+    output.fail(any(each.kind == "race" for each in found.diagnostics))
 
 
 def split_target(target: str) -> tuple[Path, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import shutil
 import sys
@@ -15,7 +16,7 @@ from rich.measure import Measurement
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from kernellab.report.numbers import language_name, plain
+from kernellab.report.numbers import language_name
 from kernellab.report.pictures import ASCII, UNICODE, draw
 from kernellab.report.source import source_tables
 from kernellab.report.table import (
@@ -229,7 +230,7 @@ def print_trace(target: Console, trace: Trace, *, failure: str = "") -> None:
         target.print(Text(f"{kind}: {diagnostic.message}{times}", style))
     for note in trace.notes:
         target.print(Text(f"note: {note}", "dim"))
-    if not trace.diagnostics:
+    if not trace.diagnostics and math.prod(trace.grid):
         target.print(Text(_nothing_found(trace), "green"))
 
 
@@ -243,7 +244,12 @@ def trace_label(trace: Trace) -> str:
     """Return how a trace was counted."""
     if trace.source == "SASS":
         return EXACT
-    return f"approximate: counted on PTX, {plain(100 * trace.mapped, 0)} % decided by SASS"
+    if trace.mapped == 1:
+        return "approximate: the notes say what; every access and branch was found in the machine code (SASS)"
+    found = (
+        f"{math.floor(100 * trace.mapped)} % of accesses and branches were found in the machine code (SASS)"
+    )
+    return f"approximate: {found}, the others are counted as the PTX writes them"
 
 
 def _launch_line(trace: Trace) -> str:

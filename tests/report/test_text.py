@@ -104,6 +104,34 @@ def test_a_trace_shows_what_went_wrong() -> None:
     assert "no out-of-bounds" not in text
 
 
+@pytest.mark.parametrize(
+    ("mapped", "said"),
+    [
+        (
+            1.0,
+            "approximate: the notes say what; every access and branch was found in the machine code (SASS)",
+        ),
+        (
+            0.996,
+            "approximate: 99 % of accesses and branches were found in the machine code (SASS), the others",
+        ),
+        (0.0, "approximate: 0 % of accesses and branches were found in the machine code (SASS), the others"),
+    ],
+)
+def test_a_trace_says_in_words_how_exact_it_is(mapped: float, said: str) -> None:
+    trace = dataclasses.replace(far(), source="approximate", mapped=mapped, notes=("far: why",))
+    text = " ".join(trace_text(trace, 250).split())
+    assert said in text
+    assert "note: far: why" in text
+
+
+def test_an_empty_grid_is_no_pass() -> None:
+    trace = kl.trace(CODE, "far", 0, 256, (np.zeros(4, np.float32), np.zeros(4, np.float32), 4))
+    assert trace.source == "SASS"
+    assert "note: no block ran: the grid is empty, a GPU refuses such a launch" in trace_text(trace, 100)
+    assert "no out-of-bounds" not in trace_text(trace, 100)
+
+
 def test_a_sample_is_labelled() -> None:
     text = trace_text(far(2**16, blocks=8), 80)
     assert "sampled: " in text
