@@ -11,7 +11,7 @@ from kernellab import buffers
 from kernellab import timing as plans
 from kernellab.devices import cuda_arrays
 from kernellab.devices import device as find_device
-from kernellab.errors import ArgumentError, SpecError
+from kernellab.errors import ArgumentError, SpecError, UnavailableError, on_a_gpu
 from kernellab.instruments.clock import (
     UNGATED,
     Call,
@@ -182,7 +182,10 @@ def benchmark(
     """
     functions = _functions(function)
     plans.check_mode(mode, "benchmark")
-    place: GpuDevice = find_device("gpu")  # type: ignore[assignment]
+    try:
+        place: GpuDevice = find_device("gpu")  # type: ignore[assignment]
+    except UnavailableError as error:
+        raise UnavailableError(on_a_gpu(str(error))) from error
     arrays = tuple(item for item in arguments if cuda_arrays.is_cupy(item))
     with place.use(arrays, "benchmark"), place.health.naming("benchmark"):
         if mode == "graph":

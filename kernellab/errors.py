@@ -41,5 +41,18 @@ class UnsupportedPTXError(LabError, NotImplementedError):
     """A PTX instruction that the emulator does not execute; names the instruction and the source line."""
 
 
+def on_a_gpu(message: str) -> str:
+    """Return the message of a GPU that is not here with the remedy of what runs on a GPU only.
+
+    Examples
+    --------
+    >>> on_a_gpu("device: 'gpu' is not here; pass device='emulator'")
+    "device: 'gpu' is not here; run this where a GPU is"
+    """
+    return message.replace("; pass device='emulator'", "; run this where a GPU is").replace(
+        ", or pass device='emulator'", ""
+    )
+
+
 class ExecutionError(LabError, RuntimeError):
     """A kernel that went wrong while it ran: out of bounds, misaligned, a deadlock, the instruction budget."""

@@ -179,8 +179,8 @@ def test_refusals(function, options, error, message):
 
 def test_without_a_gpu(monkeypatch):
     def absent():
-        raise kl.UnavailableError("device: 'gpu' is not here")
+        raise kl.UnavailableError("device: 'gpu' is not here; pass device='emulator'")
 
     monkeypatch.setattr("kernellab.devices._gpu", absent)
-    with pytest.raises(kl.UnavailableError, match="'gpu' is not here"):
+    with pytest.raises(kl.UnavailableError, match="'gpu' is not here; run this where a GPU is$"):
         kl.benchmark(print)

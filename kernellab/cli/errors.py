@@ -20,6 +20,7 @@ from kernellab.errors import (
     SpecError,
     UnavailableError,
     UnsupportedPTXError,
+    on_a_gpu,
 )
 
 FINE, FAILED, USAGE, MISSING, INTERRUPTED = 0, 1, 2, 3, 130
@@ -56,7 +57,7 @@ def handled(command: Function) -> Function:
             if log:
                 say(log)
             message = _without_line_of(log, str(error))
-            say(f"error: {in_options(message if takes_device else _on_a_gpu(message))}")
+            say(f"error: {in_options(message if takes_device else on_a_gpu(message))}")
             raise typer.Exit(status_of(error)) from None
         except MemoryError as error:
             say(f"error: there is not enough memory ({error}); ask for fewer elements")
@@ -82,19 +83,6 @@ def in_options(message: str) -> str:
         rf"(?<![\w.-])({keywords})=(?:'([^']*)'|True)?",
         lambda found: f"--{found[1].replace('_', '-')}" + (f" {found[2]}" if found[2] else ""),
         message,
-    )
-
-
-def _on_a_gpu(message: str) -> str:
-    """Return a remedy that a command has which runs on a GPU only.
-
-    Examples
-    --------
-    >>> _on_a_gpu("device: 'gpu' is not here; pass device='emulator'")
-    "device: 'gpu' is not here; run this where a GPU is"
-    """
-    return message.replace("; pass device='emulator'", "; run this where a GPU is").replace(
-        ", or pass device='emulator'", ""
     )
 
 
