@@ -239,6 +239,8 @@ class Kernel:
     tiles: Mapping[str, Tile] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.source is not None:
+            object.__setattr__(self, "source", Path(self.source))
         if self.elements and "ELEMENT" not in self.constants:
             chosen = {**self.constants, "ELEMENT": ELEMENT_CODES.index(self.elements[0])}
             object.__setattr__(self, "constants", chosen)

@@ -300,16 +300,19 @@ def _guess(parameter: Parameter, value: int | float | complex) -> np.dtype[Any] 
 
 
 def _pack_scalar(who: str, parameter: Parameter, value: Array) -> bytes:
+    wanted = parameter.dtype
+    is_number = wanted is not None and wanted.kind in "iuf"
+    remedy = f"pass numpy.{wanted}(...) of it" if is_number else f"pass a scalar of {parameter.nbytes} bytes"
     if value.dtype.itemsize != parameter.nbytes:
         raise ArgumentError(
             f"{who}: {parameter.name} is {_kind(parameter)} of {parameter.nbytes} bytes, "
-            f"got a {value.dtype} scalar of {value.dtype.itemsize}"
+            f"got a {value.dtype} scalar of {value.dtype.itemsize}; {remedy}"
         )
-    wanted = parameter.dtype
-    if wanted is not None and value.dtype.kind != "V" and {value.dtype.kind, wanted.kind} == {"i", "f"}:
-        raise ArgumentError(f"{who}: {parameter.name} is {_kind(parameter)}, got a {value.dtype} scalar")
-    if wanted is not None and value.dtype.kind == "u" and wanted.kind == "f":
-        raise ArgumentError(f"{who}: {parameter.name} is {_kind(parameter)}, got a {value.dtype} scalar")
+    kinds = "" if wanted is None else value.dtype.kind + wanted.kind
+    if kinds in ("if", "fi", "uf"):
+        raise ArgumentError(
+            f"{who}: {parameter.name} is {_kind(parameter)}, got a {value.dtype} scalar; {remedy}"
+        )
     return value.tobytes()
 
 

@@ -49,6 +49,7 @@ def test_another_source_takes_its_place(tmp_path):
     path = tmp_path / "mine.cu"
     path.write_text("// copy/scalar: mine.\n", encoding="utf-8")
     assert replace(kernel("copy/scalar"), source=path).header.lesson == "mine."
+    assert replace(kernel("copy/scalar"), source=str(path)).header.lesson == "mine."
     missing = replace(kernel("copy/scalar"), source=tmp_path / "no.cu")
     with pytest.raises(SpecError, match=r"^copy/scalar: its source .*no\.cu cannot be read: No such file"):
         missing.text()

@@ -207,3 +207,32 @@ def test_no_conversion_is_advised_that_loses_meaning(dtype):
         return
     with pytest.raises(ArgumentError, match=r"; pass an array of (float32|numbers)"):
         pack("k", parameter, value, no_array)
+
+
+@pytest.mark.parametrize(
+    ("text", "nbytes", "value", "message"),
+    [
+        ("int", 4, np.float32(3), r"k: v is `int`, got a float32 scalar; pass numpy\.int32\(\.\.\.\) of it$"),
+        (
+            "float",
+            4,
+            np.int32(3),
+            r"k: v is `float`, got a int32 scalar; pass numpy\.float32\(\.\.\.\) of it$",
+        ),
+        (
+            "float",
+            4,
+            np.uint32(3),
+            r"k: v is `float`, got a uint32 scalar; pass numpy\.float32\(\.\.\.\) of it$",
+        ),
+        ("int", 4, np.int64(3), r"of 4 bytes, got a int64 scalar of 8; pass numpy\.int32\(\.\.\.\) of it$"),
+    ],
+)
+def test_a_scalar_of_another_type_has_a_remedy(text, nbytes, value, message):
+    with pytest.raises(ArgumentError, match=message):
+        pack("k", by_value(text, nbytes), value, no_array)
+
+
+def test_a_scalar_of_another_size_has_a_remedy_where_no_type_is_known():
+    with pytest.raises(ArgumentError, match=r"got a float64 scalar of 8; pass a scalar of 4 bytes$"):
+        pack("k", Parameter("v", 4, 4), np.float64(1), no_array)
