@@ -234,8 +234,10 @@ def cumsum(
         return apply(rung, line, exclusive=int(bool(exclusive)), language=language, device=place)
 
     along = 0 if axis is None else axis_of(axis, array.ndim, "cumsum")
-    if axis is None or array.ndim == 1:
-        return _given(running(flat(array, "cumsum: x", place).reshape(-1)), "cumsum", out, place)
+    shape = (array.size,) if axis is None else array.shape
+    target = _target(out, "cumsum", array.dtype, shape, place)
+    if len(shape) == 1:
+        return _given(running(flat(array, "cumsum: x", place).reshape(-1)), out, target, "cumsum", place)
     order = (*(k for k in range(array.ndim) if k != along), along)
     turned = array.transpose(order)
     rows = int(np.prod(turned.shape[:-1], dtype=np.int64))
@@ -251,7 +253,7 @@ def cumsum(
                 "row_cumsum/block", lines, exclusive=int(bool(exclusive)), language=language, device=place
             )
         answer = answer.reshape(turned.shape).transpose(np.argsort(order).tolist())
-    return _given(answer, "cumsum", out, place)
+    return _given(answer, out, target, "cumsum", place)
 
 
 # -- how
@@ -310,6 +312,8 @@ def _reduced(
     if columns == 0 and rows and problem != "sum":
         rule = "there is no largest of no element, as in NumPy"
         raise SpecError(f"{problem}: x has shape {array.shape}, {rule}; give elements along the axis")
+    kind = np.int64 if problem == "argmax" else array.dtype
+    target = _target(out, problem, kind, shape, place)
     if not kept:
         line = flat(array, f"{problem}: x", place).reshape(-1)
         answer = apply(f"{problem}/vectorised", line, language=language, device=place)
@@ -317,15 +321,22 @@ def _reduced(
         matrix = flat(array.transpose((*kept, *over)), f"{problem}: x", place).reshape(rows, columns)
         rung = "warp" if columns * array.dtype.itemsize <= ROWS_OF_A_WARP else "split"
         answer = apply(f"row_{problem}/{rung}", matrix, language=language, device=place)
-    return _given(answer.reshape(shape), problem, out, place)
+    return _given(answer.reshape(shape), out, target, problem, place)
 
 
-def _given(answer: Any, who: str, out: Any, place: Device) -> Any:
-    """Put an answer where the caller wants it; without axes NumPy's is a scalar."""
+def _target(out: Any, who: str, dtype: Any, shape: tuple[int, ...], place: Device) -> Any:
+    """Return the caller's output, which has to be of that kind, before anything runs; None without one."""
     if out is None:
-        return answer[()] if isinstance(answer, np.ndarray) and answer.ndim == 0 else answer
+        return None
     target = writable(out, who, place)
-    check_output(target, who, answer.dtype, answer.shape)
+    check_output(target, who, np.dtype(dtype), shape)
+    return target
+
+
+def _given(answer: Any, out: Any, target: Any, who: str, place: Device) -> Any:
+    """Put an answer where the caller wants it; without axes NumPy's is a scalar."""
+    if target is None:
+        return answer[()] if isinstance(answer, np.ndarray) and answer.ndim == 0 else answer
     with scope(place, (target,), who):
         cuda_arrays.assign(target, answer)
     return out

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import kernellab as kl
+from kernellab import api_reduce
 from kernellab.errors import ArgumentError, SpecError
 
 BF16 = ml_dtypes.bfloat16
@@ -103,6 +104,15 @@ def test_what_would_be_copied_for_hours():
 def test_a_complex_array_is_not_cast():
     with pytest.raises(ArgumentError, match=r"^sum: x has dtype complex64.*; pass an array of float32$"):
         kl.sum(np.ones(3, np.complex64), **ON)
+
+
+@pytest.mark.parametrize("axis", [None, 1])
+@pytest.mark.parametrize("name", ["sum", "max", "argmax", "cumsum"])
+def test_an_output_is_refused_before_anything_runs(name, axis, monkeypatch):
+    monkeypatch.setattr(api_reduce, "apply", lambda *arrays, **options: pytest.fail("it ran"))
+    x, wrong = floats(4, 8), np.zeros((3, 3), np.float32)
+    with pytest.raises((SpecError, ArgumentError), match=rf"^{name}: out has "):
+        getattr(kl, name)(x, axis=axis, out=wrong, **ON)
 
 
 def test_out():
