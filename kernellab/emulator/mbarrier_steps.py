@@ -12,7 +12,7 @@ from kernellab.emulator.code import Binder, Step, Views
 from kernellab.emulator.lanes import Lanes
 from kernellab.emulator.mbarriers import SIZE
 from kernellab.emulator.memory import UNSIGNED
-from kernellab.emulator.places import Address, by_place, lane_positions
+from kernellab.emulator.places import Address, by_place, lane_positions, one_lane
 from kernellab.emulator.ptx import Immediate, Instruction, Operand
 from kernellab.errors import UnsupportedPTXError
 
@@ -53,6 +53,7 @@ def _wait(binder: Binder, address: Address, target: Operand, value: Operand, is_
 
     def step_wait(views: Views, lanes: Lanes, batch: Batch) -> None:
         places = address.places(views, lanes, batch, SIZE, SIZE, "an mbarrier")
+        check_own(address.number, places, lanes, batch)
         phases = flat_source(views, phase, lanes)
         found = np.zeros(lanes.count, np.bool_)
         rows, _ = lane_positions(lanes)
@@ -71,6 +72,18 @@ def _wait(binder: Binder, address: Address, target: Operand, value: Operand, is_
             lanes.put_flat(views[predicate], found)
 
     return step_wait
+
+
+def check_own(number: int, places: Array, lanes: Lanes, batch: Batch) -> None:
+    """Fail if the barriers at some places are not in the blocks of the lanes that name them."""
+    rows, columns = lane_positions(lanes)
+    is_remote = places // batch.shared.pitch != batch.block_of_row[rows]
+    if is_remote.any():
+        k = int(is_remote.argmax())
+        what = (
+            "an mbarrier of another block, at which a thread may arrive but not look; wait for one of its own"
+        )
+        batch.fail(number, "mbarrier", what, one_lane(lanes, int(rows[k]), int(columns[k])))
 
 
 def _arrive(

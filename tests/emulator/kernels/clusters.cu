@@ -81,9 +81,16 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) wrong(int* y, int what) {
     if (what == 2 && (blockIdx.x & 1)) asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory");
     if (what == 2 && !(blockIdx.x & 1)) asm volatile("bar.sync 1, 64;" ::: "memory");
     if (what == 6 && (blockIdx.x & 1)) return;
-    if (what > 6) asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory");
-    if (what > 5) asm volatile("st.shared::cluster.s32 [%0], 7;" :: "r"(mapped(box, 1)) : "memory");
+    __shared__ u64 bar;
+    if (what == 8) {
+        if (threadIdx.x == 0) init(&bar, 1);
+        asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory");
+        u64* there = cg::this_cluster().map_shared_rank(&bar, blockIdx.x & 1 ^ 1);
+        asm volatile("{\n.reg .pred p;\nmbarrier.test_wait.parity.b64 p, [%0], 1;\n}" :: "l"(there) : "memory");
+    }
+    if (what == 7) asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory");
+    if (what == 6 || what == 7) asm volatile("st.shared::cluster.s32 [%0], 7;" :: "r"(mapped(box, 1)) : "memory");
     if (what == 5) y[0] = mapped(box, 2 * blockIdx.x);
     if (what == 4) asm volatile("barrier.cluster.wait;" ::: "memory");
-    if (what == 3) asm volatile("ld.shared::cluster.s32 %0, [%1];" : "=r"(box[0]) : "r"(mapped(box, 1) + 16));
+    if (what == 3) asm volatile("ld.shared::cluster.s32 %0, [%1];" : "=r"(box[0]) : "r"(mapped(box, 1) + 32));
 }
