@@ -19,7 +19,7 @@ def renamed(function: Any, name: str, **arguments: str) -> Any:
     """Return a twin under the names, its own and its arguments', that it has as a stage of another rung."""
     code = function.__code__
     names = tuple(arguments.get(each, each) for each in code.co_varnames)
-    function.__code__ = code.replace(co_name=name, co_varnames=names)
+    function.__code__ = code.replace(co_varnames=names)
     function.__name__ = function.__qualname__ = name
     return function
 

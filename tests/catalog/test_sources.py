@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import inspect
 import re
 import types
 
@@ -234,3 +235,10 @@ def test_twins_follow_their_constants(rung):
     changed = [replace(rung, constants={**rung.constants, name: each}) for each in (size, 2 * size)]
     ptx = [compile_numba(each.twin_function(), each.twin_types()).ptx for each in changed]
     assert ptx[0] != ptx[1]
+
+
+@each_twin
+def test_numba_finds_the_source_of_a_twin(rung):
+    """Debug lines come from there: where it finds none it warns, and they may be wrong."""
+    twin = rung.twin_function()
+    assert f"def {twin.__code__.co_name}(" in inspect.getsource(twin)
