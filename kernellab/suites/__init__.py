@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 SUITES = (
     "peers", "memory", "rows", "products", "ladder", "blocks", "strides", "counters", "clock", "compare", "large",
+    "claims",
 )  # fmt: skip
 
 
