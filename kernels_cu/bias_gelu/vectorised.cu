@@ -27,5 +27,5 @@ extern "C" __global__ __launch_bounds__(THREADS) void bias_gelu_vectorised(const
                                                                            long long rows, long long columns,
                                                                            int form) {
     with_bias<THREADS, ROWS>(x, bias, y, rows, columns,
-                             [=](float* value) { gelu_all<LANES(wide16_t), element_t>(value, form); });
+                             [=](float* value) { gelu_all<LANES(wide16_t)>(value, form); });
 }

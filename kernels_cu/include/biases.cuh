@@ -32,7 +32,7 @@ struct Biases {
                 value[4 * j + q] += added[q % 2];
             }
         }
-        gelu_all<32, T>(value, form);
+        gelu_all<32, true>(value, form);
     }
 };
 

@@ -14,7 +14,7 @@ struct LayernormGelu : Layernorm<T, false> {
     __device__ __forceinline__ void finish(Norm norm, S share, long long first, long long start,
                                            float* value) const {
         Base::finish(norm, share, first, start, value);
-        gelu_all<S::ITEMS, T>(value, only < 0 ? form : only);
+        gelu_all<S::ITEMS>(value, only < 0 ? form : only);
     }
 };
 
