@@ -639,3 +639,40 @@ def test_small_parsers() -> None:
     assert parse_parameters(["stride=8", "scale=0.5"]) == {"stride": 8, "scale": 0.5}
     with pytest.raises(SpecError, match="it must be one to three integers"):
         parse_sides("1,2,3,4", "grid")
+
+
+def test_progress_goes_to_a_file_as_lines_and_no_more_than_one_in_a_while(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from kernellab.cli import output
+
+    now = [100.0]
+    monkeypatch.setattr(output.time, "monotonic", lambda: now[0])
+    with output.progress() as progress:
+        for step, seconds in enumerate((0.0, 0.5, 3.0, 0.1, 2.0)):
+            now[0] += seconds
+            progress(f"step {step}", step, 5)
+    seen = capsys.readouterr()
+    assert seen.err.splitlines() == ["step 2 (3 of 5)", "step 4 (5 of 5)"]
+    assert seen.out == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "languages"),
+    [((), ("cuda-c",)), (("--language", "both"), ("cuda-c", "numba")), (("--language", "numba"), ("numba",))],
+)
+def test_fusion_runs_in_cuda_c_unless_asked(
+    options: tuple, languages: tuple, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kernellab.experiments import runner
+
+    ran = []
+
+    def compile_nothing(experiment: object, where: object, chosen: tuple, *_: object) -> None:
+        ran.append(chosen)
+        raise SpecError("this is as far as it goes")
+
+    monkeypatch.setattr(runner, "_compile", compile_nothing)
+    result = cli("run", "fusion", *options)
+    assert "as far as it goes" in result.stderr
+    assert ran == [languages]

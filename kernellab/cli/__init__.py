@@ -96,7 +96,10 @@ def run(
         typer.Argument(help="Which; by default coalescing, bank-conflicts and divergence."),
     ] = None,
     device: Devices = DevicesName.AUTO,
-    language: Language = LanguageName.BOTH,
+    language: Annotated[
+        LanguageName | None,
+        typer.Option("--language", help="CUDA C, its Numba twin, or both; by default both, but for fusion."),
+    ] = None,
     json_file: Json = None,
     html_file: Html = None,
     pictures: Annotated[
@@ -106,7 +109,8 @@ def run(
     """Run experiments: what is swept, what must hold, what others claimed."""
     from kernellab.cli.run_command import run_experiments
 
-    run_experiments(experiments or [], device.value, language.value, json_file, html_file, pictures)
+    asked = None if language is None else language.value
+    run_experiments(experiments or [], device.value, asked, json_file, html_file, pictures)
 
 
 @app.command()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,9 +53,9 @@ def check_files(json_file: Path | None, html_file: Path | None = None, reads: Se
 
 @contextlib.contextmanager
 def progress() -> Iterator[Progress]:
-    """Show a bar on stderr while something runs; nothing where stderr is no terminal."""
+    """Show on stderr how far something is: a bar on a terminal, elsewhere a line every few seconds."""
     if not sys.stderr.isatty():
-        yield lambda what, done, total: None
+        yield _lines()
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -67,6 +68,20 @@ def progress() -> Iterator[Progress]:
             bar.update(task, description=what, completed=done, total=total)
 
         yield show
+
+
+def _lines(apart: float = 2.0) -> Progress:
+    """Return a progress that prints a line once so many seconds have passed since the last, or the start."""
+    last = time.monotonic()
+
+    def show(what: str, done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= apart:
+            last = time.monotonic()
+            step = f" ({min(done + 1, total)} of {total})" if done else ""
+            print(f"{what}{step}", file=sys.stderr, flush=True)
+
+    return show
 
 
 @contextlib.contextmanager

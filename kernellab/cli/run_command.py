@@ -11,7 +11,7 @@ from kernellab.cli import output
 def run_experiments(
     names: Sequence[str],
     device: str,
-    language: str,
+    language: str | None,
     json_file: Path | None,
     html_file: Path | None,
     is_pictured: bool | None,
@@ -26,10 +26,11 @@ def run_experiments(
     output.check_files(json_file, html_file)
     target = console()
     is_silent = output.is_silent(json_file)
+    languages = None if language is None else output.languages(language)
     results = []
     for experiment in experiments:
         with output.progress() as progress:
-            result = run(experiment, device, output.languages(language), progress)
+            result = run(experiment, device, languages, progress)
         results.append(result)
         if not is_silent:
             print_result(target, result, is_pictured=is_pictured)

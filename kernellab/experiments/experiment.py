@@ -194,6 +194,8 @@ class Experiment:
         What is learnt, a sentence or two each.
     languages : tuple of {"cuda-c", "numba"}
         In which it can be run.
+    unasked : tuple of {"cuda-c", "numba"}
+        In which it runs where nobody says: those that do not keep people waiting.
     prepare : callable, optional
         Called before anything is compiled, such as to write sources that are generated.
     """
@@ -207,6 +209,7 @@ class Experiment:
     pictures: Callable[[Mapping[str, Rows]], tuple[Picture, ...]] | None = None
     lessons: tuple[str, ...] = ()
     languages: tuple[Language, ...] = LANGUAGES
+    unasked: tuple[Language, ...] = LANGUAGES
     prepare: Callable[[], object] | None = None
 
     @property

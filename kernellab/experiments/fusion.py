@@ -26,6 +26,7 @@ from kernellab.experiments.experiment import (
     Rows,
     Sweep,
 )
+from kernellab.kernel import LANGUAGES
 from kernellab.problem import Case
 
 ROWS, COLUMNS = 8, 8192
@@ -189,6 +190,7 @@ EXPERIMENT = Experiment(
     question="What does it give to put a producer and its consumer into one kernel?",
     sweeps=tuple(sweep(pair) for pair in PAIRS),
     derived=BYTES_REQUESTED,
+    unasked=LANGUAGES[:1],  # the twins take a minute to compile
     expectations=(
         Expectation("every answer equals NumPy's", all_right()),
         Expectation("a chain is two launches, the fused kernel one", one_launch),

@@ -43,7 +43,7 @@ RATE = Column("TFLOP\n/s", "flops_per_second", 1, 1e-12)
 def run(
     experiment: Experiment,
     device: str | Device = "auto",
-    languages: Sequence[Language] = LANGUAGES,
+    languages: Sequence[Language] | None = None,
     progress: Progress | None = None,
 ) -> Result:
     """Run an experiment.
@@ -56,8 +56,8 @@ def run(
         Where. ``"auto"`` is the emulator, since what experiments ask is counted. The GPU compares answers,
         times every point and what claims say of time; what needs counts says so. ``"both"`` is the GPU with
         the emulator's counts beside, and the emulator alone for exhibits, which may break a GPU's context.
-    languages : sequence of {"cuda-c", "numba"}
-        In which languages; each is judged for itself.
+    languages : sequence of {"cuda-c", "numba"}, optional
+        In which languages; each is judged for itself. By default those that the experiment is run in unasked.
     progress : callable, optional
         ``progress(what, done, total)``, called before each step.
 
@@ -75,7 +75,7 @@ def run(
     """
     from kernellab.devices import device as find_device
 
-    languages = _check_languages(experiment, languages)
+    languages = _check_languages(experiment, experiment.unasked if languages is None else languages)
     started = time.perf_counter()
     is_both = device == "both"
     where = find_device("gpu" if is_both else "emulator" if device == "auto" else device)
@@ -85,7 +85,7 @@ def run(
     if experiment.prepare is not None:
         experiment.prepare()
     has_clock = hasattr(where, "stopwatch")
-    _compile(experiment, where, languages, has_clock)
+    _compile(experiment, where, languages, has_clock, lambda what: report(what, 0, total))
     panels = []
     notes: list[str] = list(experiment.lessons)
     done = 0
@@ -147,8 +147,17 @@ def _check_languages(experiment: Experiment, languages: Sequence[Language]) -> t
     return known
 
 
-def _compile(experiment: Experiment, where: Device, languages: Sequence[Language], is_timed: bool) -> None:
-    """Compile what runs in each language: a problem's rungs together, those with tuned constants apart."""
+def _compile(
+    experiment: Experiment,
+    where: Device,
+    languages: Sequence[Language],
+    is_timed: bool,
+    say: Callable[[str], None],
+) -> None:
+    """Compile what runs in each language: a problem's rungs together, those with tuned constants apart.
+
+    `say` is told what is waited for.
+    """
     groups: dict[str, dict[str, Kernel]] = {}
     for point in experiment.points:
         for case in (point.case, point.large if is_timed else None):
@@ -167,7 +176,12 @@ def _compile(experiment: Experiment, where: Device, languages: Sequence[Language
     ]
     pool = ThreadPoolExecutor(max_workers=4)
     try:
-        for future in [pool.submit(where.build, kernels, language) for kernels, language in jobs if kernels]:
+        for future, name in [
+            (pool.submit(where.build, kernels, language), f"{kernels[0].id} ({language})")
+            for kernels, language in jobs
+            if kernels
+        ]:
+            say(f"{experiment.name}: compiling {name}")
             future.result()
     finally:
         # After an error or Ctrl-C nobody waits for the compilers that are still at work.
