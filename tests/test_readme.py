@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import kernellab as kl
+from kernellab import catalog
 from kernellab.catalog import copy as copy_module
 from kernellab.cli import app
 from kernellab.header import parse_header
@@ -64,6 +65,22 @@ def test_every_experiment_is_named() -> None:
     from kernellab.experiments import EXPERIMENTS
 
     assert [name for name in EXPERIMENTS if f"`{name}`" not in TEXT.partition("<!-- results -->")[0]] == []
+
+
+def test_what_has_no_twin_and_what_is_never_exact_is_said() -> None:
+    (first,) = [line for line in TEXT.splitlines() if "Numba CUDA twin" in line]
+    lacks = {"asynchronous cop": "asynchronous copies", "tensor maps": "TMA", "ldmatrix": "`ldmatrix`"}
+    lacks["tensor-core"] = "tensor cores"
+    for kernel in catalog.kernels():
+        if not kernel.has_twin:
+            said = [words for reason, words in lacks.items() if reason in str(kernel.twin)]
+            assert said, kernel.twin
+            assert all(words in first for words in said), kernel.twin
+    assert {kernel.name for kernel in catalog.kernels() if kernel.tiles} == {"wgmma"}
+    (approximate,) = [line for line in TEXT.splitlines() if line.startswith("- Approximate, and marked so:")]
+    assert "the `wgmma` rungs" in approximate
+    (reported,) = [line for line in TEXT.splitlines() if "unsynchronised accesses" in line]
+    assert "with `sanitize=True`" in reported
 
 
 @pytest.mark.usefixtures("folder")
