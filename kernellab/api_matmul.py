@@ -22,6 +22,9 @@ from kernellab.problem import ELEMENTS
 if TYPE_CHECKING:
     from kernellab.devices.program import Device
 
+FEW, LONG = 32, 1024
+"""Rows and columns of a tile of ``matmul/tiled``; from which k on the emulator is spared a larger one."""
+
 
 def matmul(
     a: Any, b: Any, *, out: Any = None, language: Language = "cuda-c", device: str | Device = "auto"
@@ -154,10 +157,13 @@ def _product(
         )
         target = None if out is None else _target(who, names, arrays, writable(out, who, place), shape)
     problem = who
-    if not spec_of(inner[1]).is_contiguous and spec_of(inner[1].T).is_contiguous:
-        problem = who.replace("matmul", "matmul_nt")
-        inner = inner[0], inner[1].T
-    kernel = rung_for(problem, element, place.arch, language)
+    if (who, element, place.name) == ("matmul", "float32", "emulator") and _is_thin(*inner):
+        kernel = catalog.kernel("matmul/tiled")
+    else:
+        if not spec_of(inner[1]).is_contiguous and spec_of(inner[1].T).is_contiguous:
+            problem = who.replace("matmul", "matmul_nt")
+            inner = inner[0], inner[1].T
+        kernel = rung_for(problem, element, place.arch, language)
     within = None
     if target is not None and target.flags.c_contiguous:
         within = target.reshape(rows, columns)
@@ -168,6 +174,11 @@ def _product(
         with scope(place, (target,), who):
             cuda_arrays.assign(target, answer.reshape(shape))
     return out
+
+
+def _is_thin(left: Any, right: Any) -> bool:
+    """Whether a product has few outputs, each a long sum: the best rung's tile would be next to empty."""
+    return bool(max(left.shape[0], right.shape[1]) <= FEW and right.shape[0] >= LONG)
 
 
 def _element(who: str, names: tuple[str, ...], arrays: list[Any]) -> str:

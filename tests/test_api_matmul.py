@@ -145,6 +145,29 @@ def test_numba():
     assert np.allclose(product(a, b, language="numba"), a @ b, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("shapes", "is_turned", "rung"),
+    [
+        (((3, 1024), (1024, 2)), False, "matmul/tiled"),
+        (((32, 1030), (1030, 32)), True, "matmul/tiled"),
+        (((33, 1024), (1024, 2)), False, "matmul/buffered"),
+        (((3, 1023), (1023, 2)), True, "matmul_nt/buffered"),
+    ],
+)
+def test_the_emulator_is_given_no_large_tile_for_few_outputs(shapes, is_turned, rung, monkeypatch):
+    ran = []
+
+    def noted(kernel, *arrays, **options):
+        ran.append(kernel.id)
+        return apply(kernel, *arrays, **options)
+
+    apply = api_matmul.apply
+    monkeypatch.setattr(api_matmul, "apply", noted)
+    a, b = normal(*shapes[0]), normal(*shapes[1])
+    assert np.allclose(product(a, b.T.copy().T if is_turned else b), a @ b, atol=1e-3)
+    assert ran == [rung]
+
+
 def test_an_output_between_the_columns_of_an_input():
     room = normal(8, 32)
     a, b = room[:, :16].copy(), normal(16, 16)
