@@ -10,7 +10,7 @@ import numpy as np
 from kernellab.api import apply
 from kernellab.api_reduce import floats_of
 from kernellab.devices import device as find_device
-from kernellab.errors import ArgumentError, SpecError
+from kernellab.errors import ArgumentError, SpecError, speaking_as
 from kernellab.functions import as_given
 from kernellab.kernel import Language
 from kernellab.measurement import scope
@@ -112,7 +112,8 @@ def _of_bytes(
     array: Any, bins: Any, range: tuple[float, float] | None, language: Language, place: Device
 ) -> tuple[Any, Any]:
     """Count bytes by value; bins that are not bytes are then put together from the 256 counts."""
-    each = apply("histogram/lanes", array, language=language, device=place)
+    with speaking_as("histogram"):
+        each = apply("histogram/lanes", array, language=language, device=place)
     if isinstance(bins, int) and bins == 256 and range is not None and tuple(range) == (0, 256):
         return each, np.linspace(0, 256, 257)
     host = each if isinstance(each, np.ndarray) else each.get()
@@ -146,5 +147,8 @@ def _of_floats(
     if not isinstance(array, np.ndarray):
         lower = _on_device(lower, place)
     values = array if array.dtype == np.float32 else array.astype(np.float32)
-    counts = apply(f"float_histogram/{rung}", values, lower, top=float(top), language=language, device=place)
+    with speaking_as("histogram"):
+        counts = apply(
+            f"float_histogram/{rung}", values, lower, top=float(top), language=language, device=place
+        )
     return counts, edges

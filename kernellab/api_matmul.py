@@ -12,7 +12,7 @@ from kernellab.catalog import gelus
 from kernellab.devices import cuda_arrays
 from kernellab.devices import device as find_device
 from kernellab.devices.emulated import runs_on
-from kernellab.errors import ArgumentError, SpecError
+from kernellab.errors import ArgumentError, SpecError, speaking_as
 from kernellab.functions import as_given
 from kernellab.intake import check_output, writable
 from kernellab.kernel import Kernel, Language
@@ -167,7 +167,8 @@ def _product(
     within = None
     if target is not None and target.flags.c_contiguous:
         within = target.reshape(rows, columns)
-    answer = apply(kernel, *inner, *bias, out=within, language=language, device=place, **parameters)
+    with speaking_as(who):
+        answer = apply(kernel, *inner, *bias, out=within, language=language, device=place, **parameters)
     if target is None:
         return answer.reshape(shape)
     if within is None:

@@ -14,7 +14,7 @@ from kernellab.api import apply
 from kernellab.arrays import cast_remedy
 from kernellab.devices import cuda_arrays
 from kernellab.devices import device as find_device
-from kernellab.errors import ArgumentError, SpecError
+from kernellab.errors import ArgumentError, SpecError, speaking_as
 from kernellab.functions import as_given, axis_of
 from kernellab.intake import check_copy, check_output, flat, writable
 from kernellab.kernel import Language
@@ -230,8 +230,9 @@ def cumsum(
     array = _as_dtype(array, dtype, "cumsum", place)
     rung = "cumsum/grouped" if deterministic else "cumsum/lookback"
 
-    def running(line: Any) -> Any:
-        return apply(rung, line, exclusive=int(bool(exclusive)), language=language, device=place)
+    def running(line: Any, rung: str = rung) -> Any:
+        with speaking_as("cumsum"):
+            return apply(rung, line, exclusive=int(bool(exclusive)), language=language, device=place)
 
     along = 0 if axis is None else axis_of(axis, array.ndim, "cumsum")
     shape = (array.size,) if axis is None else array.shape
@@ -249,9 +250,7 @@ def cumsum(
             for row in range(rows):
                 answer[row] = running(lines[row])
         else:
-            answer = apply(
-                "row_cumsum/block", lines, exclusive=int(bool(exclusive)), language=language, device=place
-            )
+            answer = running(lines, "row_cumsum/block")
         answer = answer.reshape(turned.shape).transpose(np.argsort(order).tolist())
     return _given(answer, out, target, "cumsum", place)
 
@@ -316,11 +315,13 @@ def _reduced(
     target = _target(out, problem, kind, shape, place)
     if not kept:
         line = flat(array, f"{problem}: x", place).reshape(-1)
-        answer = apply(f"{problem}/vectorised", line, language=language, device=place)
+        with speaking_as(problem):
+            answer = apply(f"{problem}/vectorised", line, language=language, device=place)
     else:
         matrix = flat(array.transpose((*kept, *over)), f"{problem}: x", place).reshape(rows, columns)
         rung = "warp" if columns * array.dtype.itemsize <= ROWS_OF_A_WARP else "split"
-        answer = apply(f"row_{problem}/{rung}", matrix, language=language, device=place)
+        with speaking_as(problem):
+            answer = apply(f"row_{problem}/{rung}", matrix, language=language, device=place)
     return _given(answer.reshape(shape), out, target, problem, place)
 
 

@@ -13,7 +13,7 @@ from kernellab.api import apply
 from kernellab.catalog.rows import LONGEST
 from kernellab.devices import cuda_arrays
 from kernellab.devices import device as find_device
-from kernellab.errors import ArgumentError, SpecError
+from kernellab.errors import ArgumentError, SpecError, speaking_as
 from kernellab.functions import as_given, axis_of
 from kernellab.intake import check_output, writable
 from kernellab.kernel import Language
@@ -361,16 +361,19 @@ def _on_rows(
                 f"{problem}: residual has shape {other.shape}, it must be {x.shape} like x; make them agree"
             )
     columns = shape[-1]
+    kernel = rung_for(problem, columns, np.dtype(x.dtype).itemsize, language)
+    names = [operand.name for operand in catalog.kernel(kernel).inputs[len(arrays) :]]
     with scope(place, (x,), problem):
         flat = [_flat(item, order, columns) for item in (x, *others)]
         per_column = [
-            _default(index, columns, x) if item is None else item for index, item in enumerate(weights)
+            _default(index, columns, x) if item is None else as_given(item, f"{problem}: {name}", place)
+            for index, (item, name) in enumerate(zip(weights, names, strict=True))
         ]
-    kernel = rung_for(problem, columns, np.dtype(x.dtype).itemsize, language)
     target = None if out is None else writable(out, problem, place)
     if target is not None:
         check_output(target, problem, np.dtype(x.dtype), x.shape)
-    answer = apply(kernel, *flat, *per_column, language=language, device=place, **parameters)
+    with speaking_as(problem):
+        answer = apply(kernel, *flat, *per_column, language=language, device=place, **parameters)
     with scope(place, (x,), problem):
         turned = answer.reshape(shape).transpose(tuple(int(each) for each in np.argsort(order)))
         if target is None:

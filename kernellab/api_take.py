@@ -11,7 +11,7 @@ from kernellab.arrays import ArraySpec
 from kernellab.devices import cuda_arrays
 from kernellab.devices import device as find_device
 from kernellab.errors import ArgumentError, SpecError
-from kernellab.functions import as_given, as_moved, axis_of, finish
+from kernellab.functions import as_given, as_made, as_moved, axis_of, finish
 from kernellab.intake import as_array, flat
 from kernellab.kernel import Language
 from kernellab.measurement import scope
@@ -100,7 +100,7 @@ def _around(array: Any, axis: int | None) -> tuple[tuple[int, ...], int, tuple[i
 def _indices(indices: Any, length: int, mode: str, place: Device) -> Any:
     """Return indices as int64, those that point outside refused or brought inside."""
     is_on_gpu = cuda_arrays.is_on_gpu(indices)
-    places = as_array(indices, "take: indices", place) if is_on_gpu else np.asarray(indices)
+    places = as_array(indices, "take: indices", place) if is_on_gpu else as_made(indices, "take: indices")
     if places.size == 0 and not is_on_gpu and not isinstance(indices, np.ndarray):
         places = places.astype(np.int64)
     if not np.can_cast(places.dtype, np.int64, "safe"):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+from collections.abc import Iterator
+
 
 class LabError(Exception):
     """The parent of all errors of kernellab."""
@@ -56,3 +60,21 @@ def on_a_gpu(message: str) -> str:
 
 class ExecutionError(LabError, RuntimeError):
     """A kernel that went wrong while it ran: out of bounds, misaligned, a deadlock, the instruction budget."""
+
+
+@contextlib.contextmanager
+def speaking_as(who: str) -> Iterator[None]:
+    """Tell what is refused in the name of the function that was called, and not of the rung that it took.
+
+    Examples
+    --------
+    >>> with speaking_as("sum"):
+    ...     raise SpecError("row_sum/warp: language is 'c'")
+    Traceback (most recent call last):
+    kernellab.errors.SpecError: sum: language is 'c'
+    """
+    try:
+        yield
+    except (SpecError, ArgumentError) as error:
+        error.args = (re.sub(r"^\w+/\w+: ", f"{who}: ", str(error)),)
+        raise

@@ -12,7 +12,7 @@ from kernellab.api import apply
 from kernellab.arrays import ArraySpec, cast_remedy
 from kernellab.devices import cuda_arrays
 from kernellab.devices import device as find_device
-from kernellab.errors import ArgumentError, SpecError
+from kernellab.errors import ArgumentError, SpecError, speaking_as
 from kernellab.intake import as_array, check_output, contiguous, flat, writable
 from kernellab.kernel import Language
 from kernellab.measurement import scope
@@ -191,13 +191,24 @@ def as_given(x: Any, who: str, place: Device) -> Any:
     """
     # Lists and numbers are taken as NumPy's functions take them; their dtype then decides.
     if isinstance(x, list | tuple | int | float | complex | np.generic):
-        try:
-            return np.asarray(x)
-        except (ValueError, OverflowError) as error:
-            kind = type(x).__name__
-            rule = f"that NumPy makes no array of ({error})"
-            raise ArgumentError(f"{who} is a {kind} {rule}; give rows of one length") from error
+        return as_made(x, who)
     return as_array(x, who, place)
+
+
+def as_made(x: Any, who: str) -> Any:
+    """Return the array that NumPy makes of anything.
+
+    Raises
+    ------
+    ArgumentError
+        If it makes none.
+    """
+    try:
+        return np.asarray(x)
+    except (ValueError, OverflowError) as error:
+        kind = type(x).__name__
+        rule = f"that NumPy makes no array of ({error})"
+        raise ArgumentError(f"{who} is a {kind} {rule}; give rows of one length") from error
 
 
 def as_moved(array: Any, who: str, place: Device) -> Any:
@@ -235,16 +246,20 @@ def finish(
 
     It goes where the caller wants it: `out` itself comes back then.
     """
+
+    def run(**options: Any) -> Any:
+        with speaking_as(who):
+            return apply(kernel, *arrays, language=language, device=place, **options)
+
     if out is None:
-        answer = apply(kernel, *arrays, language=language, device=place)
-        return answer.reshape(-1).view(like.dtype).reshape(like.shape)
+        return run().reshape(-1).view(like.dtype).reshape(like.shape)
     target = writable(out, who, place)
     check_output(target, who, like.dtype, like.shape)
     if cuda_arrays.is_cupy(target) and target.flags.c_contiguous:
         within = target.reshape(-1).view(arrays[0].dtype).reshape(inner)
-        apply(kernel, *arrays, out=within, language=language, device=place)
+        run(out=within)
         return out
-    answer = apply(kernel, *arrays, language=language, device=place)
+    answer = run()
     with scope(place, (target,), who):
         cuda_arrays.assign(target, answer.reshape(-1).view(like.dtype).reshape(like.shape))
     return out

@@ -144,3 +144,26 @@ def test_gelu_asks_for_its_bias():
 def test_parameters_that_are_no_value(call, words):
     with pytest.raises(kl.SpecError, match=words):
         call(np.ones((2, 4), F))
+
+
+def test_weights_may_be_lists_as_x_may():
+    x, weight = np.arange(8, dtype=F).reshape(2, 4), np.arange(4, dtype=F)
+    found = on_emulator(kl.layernorm, list(x), list(weight), tuple(weight))
+    assert np.array_equal(found, on_emulator(kl.layernorm, x, weight, weight))
+    with pytest.raises(kl.ArgumentError, match=r"^rmsnorm: weight is a list that NumPy makes no array of "):
+        on_emulator(kl.rmsnorm, x, [1, [2]])
+    with pytest.raises(kl.ArgumentError, match=r"^layernorm: bias is a dict, it must be an array"):
+        on_emulator(kl.layernorm, x, None, {})
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda x: on_emulator(kl.softmax, x.astype("i4")), "^softmax: x has dtype int32"),
+        (lambda x: on_emulator(kl.layernorm, x, np.ones(3, F)), r"^layernorm: weight has shape \(3,\)"),
+        (lambda x: on_emulator(kl.rmsnorm, x, eps=-1), "^rmsnorm: eps is -1"),
+    ],
+)
+def test_errors_name_the_function_and_not_its_rung(call, words):
+    with pytest.raises((kl.ArgumentError, kl.SpecError), match=words):
+        call(np.ones((2, 4), F))
