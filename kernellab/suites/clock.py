@@ -16,6 +16,7 @@ from kernellab.plan import Plan
 from kernellab.problem import Case
 from kernellab.results import Results, Shown
 from kernellab.suites.bench import Bench, plan_fields, right_kernels, scaled, timed_row
+from kernellab.suites.peers import is_comparable
 from kernellab.workload import CallWorkload
 
 SHORT = (5e-6, 1e-5, 2e-5, 4e-5, 8e-5, 1.2e-4)
@@ -102,7 +103,7 @@ def _plans(bench: Bench) -> list[Plan]:
         kernel
         for name in ("copy", "transpose", "relu")
         for kernel in right_kernels(catalog.ladder(name))
-        if [item.name for item in kernel.inputs] == ["x"] and not kernel.parameters
+        if is_comparable(kernel)
     ]
     workers = right_kernels(catalog.ladder("uneven_work"))
     plans = []
