@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from kernellab.catalog import product_twins, products
 from kernellab.kernel import Geometry, Kernel, Tuning, covering
 from kernellab.problem import ELEMENTS, Problem, Sizes
@@ -94,17 +96,24 @@ def buffered(problem: Problem) -> Kernel:
         "Numba has no asynchronous copy to shared memory (cp.async)",
         BASE,
         constraint=_covered,
-        tuning=Tuning(BASE, shape_for),
+        tuning=Tuning(BASE, turned_shape_for if turned_pitch else shape_for),
     )
 
 
-def shape_for(sizes: Sizes, element: str) -> dict[str, int]:
-    """Return the tile for a shape: the largest of which there are enough for every multiprocessor."""
-    for shape in (LARGE, BASE):
+def shape_for(
+    sizes: Sizes, element: str, shapes: Sequence[Mapping[str, int]] = (LARGE, BASE)
+) -> Mapping[str, int]:
+    """Return the tile for a shape: the first of which there are enough for every multiprocessor."""
+    for shape in shapes:
         tiles = covering(sizes["m"], shape["ROWS"]) * covering(sizes["n"], shape["COLUMNS"])
         if tiles >= sizes["multiprocessors"]:
             return shape
     return SMALL
+
+
+def turned_shape_for(sizes: Sizes, element: str) -> Mapping[str, int]:
+    """Return the tile where both matrices come along k: words of large tiles are too many to put down columns."""
+    return shape_for(sizes, element, (BASE,))
 
 
 def _covered(constants: Sizes) -> str:

@@ -261,7 +261,7 @@ def _clusters(at: Sizes) -> tuple[int, ...]:
 
 def wgmma(problem: Problem, fallback: Kernel) -> Kernel:
     """Return the rung of a problem that multiplies by warpgroups."""
-    is_turned = "_nt" in problem.name
+    is_turned, has_forms = "_nt" in problem.name, bool(problem.parameters)  # barriers for each form of GeLU
     b = Tile(("PART", 64), 128) if is_turned else Tile((64, 64), 128)
     return Kernel(
         problem,
@@ -270,7 +270,7 @@ def wgmma(problem: Problem, fallback: Kernel) -> Kernel:
         Geometry(
             (384,),
             _clusters,
-            static_shared=lambda at: 16 * at["STAGES"],
+            static_shared=lambda at: 16 * at["STAGES"] * (1 + has_forms),
             dynamic_shared=lambda at: (
                 128 * at["STAGES"] * (at["ROWS"] + at["COLUMNS"]) + 256 * at["ROWS"] + 1024
             ),

@@ -20,8 +20,9 @@ struct Biases {
         }
     }
 
-    // One branch for 32 values: one for each pair of them makes code that the instruction cache does not hold.
-    __device__ __forceinline__ void finish(int first, float* value, int form) const {
+    // A branch on the form here would keep both forms' code between the products: the kernel asks once, before.
+    template <bool is_tanh>
+    __device__ __forceinline__ void finish(int first, float* value) const {
         const T* const kind = nullptr;
 #pragma unroll
         for (int j = 0; j < 8; ++j) {
@@ -32,7 +33,7 @@ struct Biases {
                 value[4 * j + q] += added[q % 2];
             }
         }
-        gelu_all<32, true>(value, form);
+        gelu_all<32, true>(value, is_tanh);
     }
 };
 

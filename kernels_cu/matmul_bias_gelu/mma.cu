@@ -40,6 +40,12 @@ extern "C" __global__ __launch_bounds__(ROWS* COLUMNS / 128) void matmul_bias_ge
     extern __shared__ __align__(1024) unsigned char ring[];
     using Product = WarpProduct<ROWS, COLUMNS, DEPTH, STAGES, false>;
     const auto prepare = [=](long long column) { return Biases<64, element_t>(bias, column, n); };
-    const auto finish = [=](const auto& biases, int j, float* value) { biases.finish(j, value, form); };
-    Product::run(a, b, y, m, n, k, ring, prepare, finish);
+    if (form) {
+        Product::run(a, b, y, m, n, k, ring, prepare,
+                     [](const auto& biases, int j, float* value) { biases.template finish<true>(j, value); });
+    } else {
+        Product::run(a, b, y, m, n, k, ring, prepare, [](const auto& biases, int j, float* value) {
+            biases.template finish<false>(j, value);
+        });
+    }
 }

@@ -41,7 +41,14 @@ extern "C" __global__ __cluster_dims__(CLUSTER)
                                                                     const __grid_constant__ TileMap y,
                                                                     long long m, long long n, long long k,
                                                                     int form) {
-    Tile::run<true, element_t>(
-        a, b, y, m, n, k, BAND, [=](int column) { return Biases<COLUMNS, element_t>(bias, column, n); },
-        [=](const auto& biases, int j, float* value) { biases.finish(j, value, form); });
+    const auto biases = [=](int column) { return Biases<COLUMNS, element_t>(bias, column, n); };
+    if (form) {
+        Tile::run<true, element_t>(
+            a, b, y, m, n, k, BAND, biases,
+            [](const auto& found, int j, float* value) { found.template finish<true>(j, value); });
+    } else {
+        Tile::run<true, element_t>(
+            a, b, y, m, n, k, BAND, biases,
+            [](const auto& found, int j, float* value) { found.template finish<false>(j, value); });
+    }
 }
