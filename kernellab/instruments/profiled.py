@@ -32,7 +32,7 @@ def main(folder: str) -> None:
             # NumPy stores bfloat16 as bare bytes.
             inputs = {name: archive[name].view(dtype_named(job["dtypes"][name])) for name in archive.files}
         plan = bind(kernel, inputs, limits=device.limits, **job["parameters"])
-        program = device.build(kernel, job["language"])
+        program = device.build(plan.kernel, job["language"])  # as tuned for its sizes
         buffers = {name: device.on_device(array) for name, array in plan.inputs.items()}
         buffers |= {
             n: device.empty(s) for n, s in {**plan.outputs, **plan.temporaries}.items() if n not in buffers

@@ -8,7 +8,7 @@ from typing import Any
 
 from kernellab.errors import SpecError
 from kernellab.report.numbers import language_name
-from kernellab.results import Results, Shown
+from kernellab.results import Results, Shown, stale
 
 END = "<!-- end -->"
 TABLES = ("claims", "memory", "rows", "products", "ladder", "peers", "counters", "clock")
@@ -98,6 +98,11 @@ def section(results: Sequence[Results]) -> str:
         return ""
     by_name = {each.name: each for each in results}
     parts = ["## Results", _machines(results)]
+    old = [f"- {each.name}: {', '.join(changed)}" for each in results if (changed := _changed(each))]
+    if old:
+        parts.append(
+            "\n".join(("**Measured before these sources changed**, and to be measured again:\n", *old))
+        )
     bars = [
         f"- {'yes' if is_reached else '**no**'}: {text}"
         for each in results
@@ -109,6 +114,11 @@ def section(results: Sequence[Results]) -> str:
             notes = "; ".join((*by_name[name].notes, *voids(by_name[name])))
             parts.append(f"**{by_name[name].title}** ({notes}):\n\n{table}")
     return "\n\n".join(parts)
+
+
+def _changed(results: Results) -> tuple[str, ...]:
+    """Return the kernels whose sources are not those that were measured."""
+    return tuple(dict.fromkeys(name.rpartition(" ")[0] for name in stale(results)))
 
 
 def _machines(results: Sequence[Results]) -> str:

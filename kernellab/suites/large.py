@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernellab import catalog
-from kernellab.kernel import Kernel, Language
+from kernellab.kernel import Kernel, Language, covering
 from kernellab.plan import bind
 from kernellab.results import Results, Shown
 from kernellab.suites.bench import Bench, languages_of, plan_fields, right_kernels
@@ -58,6 +58,8 @@ def _check(bench: Bench, kernel: Kernel, language: Language, elements: int) -> d
     cupy, device = bench.device.cupy, bench.device
     operand = kernel.inputs[0]
     shape = (elements,) if len(operand.shape) == 1 else (ROWS, elements // ROWS)
+    if kernel.refusal is not None and kernel.refusal(dict(zip(operand.shape, shape, strict=True))):
+        shape = (*shape[:-1], covering(shape[-1], 8) * 8)  # rows in whole vectors
     x = device.allocate(lambda: _numbered(cupy, shape, operand.dtype))
     plan = bind(kernel, {"x": x}, limits=device.limits)
     y = device.empty(plan.outputs["y"])

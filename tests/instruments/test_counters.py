@@ -8,6 +8,7 @@ import os
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ import kernellab as kl
 from kernellab import catalog
 from kernellab.instruments import counters
 from kernellab.instruments.counters import METRICS, Job, parse_raw_page, read_counters, readings
+from kernellab.kernel import Tuning
 
 JOB = Job(catalog.kernel("copy/scalar"), {"x": np.zeros(8, np.float32)})
 NAMES = ("global_load_requests", "global_load_sectors", "seconds")
@@ -155,6 +157,20 @@ def test_the_child_shows_the_profiler_the_plan_and_nothing_else(tmp_path, monkey
     kinds = [item[0] for item in world.log if item[0] in ("launch", "profile", "done")]
     shown = ["profile", "launch", "done"]
     assert kinds == (shown * 2 if language == "cuda-c" else ["launch", *shown] * 2)
+
+
+def test_the_child_runs_a_kernel_as_it_is_tuned_for_its_sizes(tmp_path, monkeypatch):
+    from kernellab.instruments import profiled
+
+    world, _ = make_gpu(monkeypatch)
+    tuned = replace(
+        catalog.kernel("transpose/naive"), tuning=Tuning({"TILE": 32}, lambda sizes, element: {"TILE": 16})
+    )
+    monkeypatch.setattr(catalog, "kernel", lambda name: tuned)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    counters.write_jobs(tmp_path, [Job(tuned, {"x": x})])
+    profiled.main(str(tmp_path))
+    assert [item[0] for item in world.log].count("launch") == 1
 
 
 def test_importing_the_child_does_nothing():
