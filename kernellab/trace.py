@@ -381,15 +381,29 @@ def run_binary(
 
 
 def listing_of(binary: Binary) -> tuple[SassInstruction, ...] | None:
-    """Return a binary's machine code, all functions one after the other; None where nothing can list it."""
+    """Return a binary's machine code, all functions one after the other; None where nothing can list it.
+
+    The same tuple for the same machine code, by which it is known again.
+    """
     from kernellab.compile.sass import sass_of
     from kernellab.errors import UnavailableError
 
+    if binary.cubin is not None and binary.cubin in _listings:
+        return _listings[binary.cubin]
     try:
         sass = sass_of(binary)
     except UnavailableError:
         return None
-    return tuple(instruction for code in sass.functions.values() for instruction in code)
+    found = tuple(instruction for code in sass.functions.values() for instruction in code)
+    if binary.cubin is not None:
+        while len(_listings) >= KEPT_LISTINGS:
+            _listings.pop(next(iter(_listings)))
+        _listings[binary.cubin] = found
+    return found
+
+
+_listings: dict[bytes, tuple[SassInstruction, ...]] = {}
+KEPT_LISTINGS = 32
 
 
 def _mapped(launch: Any) -> tuple[float, tuple[str, ...]]:

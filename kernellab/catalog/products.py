@@ -139,18 +139,13 @@ def magnitude(
     wide = bias.astype(np.float64)
     with np.errstate(all="ignore"):
         between = product + wide
-        found = rows.passed_on(between, size + np.abs(wide), gelus.gelu(between, form))
-        return np.maximum(found, TAIL)
+        return rows.passed_on(between, size + np.abs(wide), gelus.gelu(between, form))
 
 
 def _product(a: Array, b: Array) -> Array:
     with np.errstate(all="ignore"):
         result: Array = a.astype(np.float64) @ b.astype(np.float64)
     return result
-
-
-TAIL = 2.0**-46
-"""The least size that an error is in proportion to: far below 0, where GeLU vanishes, an epilogue may stop."""
 
 
 def _cost(sizes: Sizes, arrays: Arrays) -> Cost:

@@ -240,19 +240,23 @@ BETWEEN = (Operand("h", "element", ("rows", "columns"), role="scratch"),)
 """The array between two kernels of a chain."""
 
 
+TAIL = 2.0**-46
+"""The least size that an error is in proportion to: far below 0, where GeLU vanishes, a kernel may stop."""
+
+
 def passed_on(between: Array, size: Array, answer: Array) -> Array:
     """Return what the error of GeLU's answer is in proportion to, where its argument has one of `size`.
 
     In the tail a relative error of the argument grows with its square, so the answer is the measure; near 0
-    it is the argument's error that counts.
+    and above it is the argument's error that counts.
     """
-    wide = np.clip(np.nan_to_num(between), -40.0, 6.0)
+    wide = np.clip(np.nan_to_num(between), -40.0, 1.0)
     with np.errstate(all="ignore"):
         slope = np.abs(answer) / np.maximum(np.abs(between), 1e-300) * (1 + wide * wide)
         result: Array = np.nan_to_num(size * slope, nan=0.0, posinf=0.0) + np.abs(
             np.nan_to_num(answer, posinf=0)
         )
-    return result
+    return np.maximum(result, TAIL)
 
 
 def itemsize(arrays: Arrays) -> int:

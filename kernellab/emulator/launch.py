@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernellab.compile.binary import SassInstruction
-from kernellab.emulator.attribution import Access, attribute
+from kernellab.emulator.attribution import Access, Attribution, attribute
 from kernellab.emulator.batch import Batch
 from kernellab.emulator.clusters import by_cluster, cluster_of
 from kernellab.emulator.code import Code
@@ -111,7 +111,7 @@ class Launch:
         self.entry = self.codes[entry]
         self.local_bytes = self.entry.local_bytes
         self.sass = sass
-        self.attributions = {name: attribute(function, sass) for name, function in self.functions.items()}
+        self.attributions = {name: _attributed(function, sass) for name, function in self.functions.items()}
         self.accesses: dict[int, Access] = {
             self.codes[name].first + index: access
             for name, found in self.attributions.items()
@@ -287,3 +287,18 @@ class Launch:
 
 def _padded(value: bytes) -> bytes:
     return value.ljust(-(-len(value) // PARAMETER_ALIGNMENT) * PARAMETER_ALIGNMENT, b"\0")
+
+
+_attributions: dict[tuple[int, int], tuple[Function, Any, Attribution]] = {}
+KEPT_ATTRIBUTIONS = 64
+
+
+def _attributed(function: Function, sass: Sequence[SassInstruction] | None) -> Attribution:
+    """Return `attribute` of these very objects, worked out once: it takes longer than many a launch."""
+    key = (id(function), id(sass))
+    known = _attributions.get(key)
+    if known is None:
+        while len(_attributions) >= KEPT_ATTRIBUTIONS:
+            _attributions.pop(next(iter(_attributions)))
+        known = _attributions[key] = (function, sass, attribute(function, sass))  # kept, so ids stay theirs
+    return known[2]

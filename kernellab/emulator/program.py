@@ -74,7 +74,7 @@ def reachable(module: Module, entry: str) -> tuple[dict[str, Function], set[str]
             ):
                 mentioned |= {each for each, f in module.functions.items() if not f.is_entry}
             names |= mentioned | _named_by_variables(module, mentioned)
-            todo += [each for each in sorted(names) if each in module.functions and each not in found]
+        todo += [each for each in sorted(names) if each in module.functions and each not in found]
     return found, names
 
 
