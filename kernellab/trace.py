@@ -383,26 +383,29 @@ def run_binary(
 def listing_of(binary: Binary) -> tuple[SassInstruction, ...] | None:
     """Return a binary's machine code, all functions one after the other; None where nothing can list it.
 
-    The same tuple for the same machine code, by which it is known again.
+    The same tuple for the same machine code of the same PTX, by which it is known again: binaries that were
+    linked share the one and not the other, whose lines the instructions name.
     """
     from kernellab.compile.sass import sass_of
     from kernellab.errors import UnavailableError
 
-    if binary.cubin is not None and binary.cubin in _listings:
-        return _listings[binary.cubin]
+    if binary.cubin is None:
+        return None
+    key = (binary.cubin, binary.ptx)
+    if key in _listings:
+        return _listings[key]
     try:
         sass = sass_of(binary)
     except UnavailableError:
         return None
     found = tuple(instruction for code in sass.functions.values() for instruction in code)
-    if binary.cubin is not None:
-        while len(_listings) >= KEPT_LISTINGS:
-            _listings.pop(next(iter(_listings)))
-        _listings[binary.cubin] = found
+    while len(_listings) >= KEPT_LISTINGS:
+        _listings.pop(next(iter(_listings)))
+    _listings[key] = found
     return found
 
 
-_listings: dict[bytes, tuple[SassInstruction, ...]] = {}
+_listings: dict[tuple[bytes, str], tuple[SassInstruction, ...]] = {}
 KEPT_LISTINGS = 32
 
 

@@ -183,3 +183,15 @@ def test_limits_and_description():
     assert dict(kl.EmulatedDevice("sm_75").describe())["arch"] == "sm_75"
     with pytest.raises(kl.SpecError, match="arch: 'sm_35' is not known, it must be one of sm_75, sm_80"):
         kl.EmulatedDevice("sm_35")
+
+
+def test_binaries_that_were_linked_have_listings_of_their_own():
+    from kernellab.trace import listing_of
+
+    program = kl.EmulatedDevice().build(
+        (catalog.kernel("relu/branch"), catalog.kernel("relu/branch_free")), "numba"
+    )
+    first, second = (program.binary(catalog.kernel(f"relu/{name}")) for name in ("branch", "branch_free"))
+    assert first.cubin == second.cubin
+    assert listing_of(first) is listing_of(first)
+    assert listing_of(first) != listing_of(second)
