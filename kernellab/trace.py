@@ -389,15 +389,13 @@ def listing_of(binary: Binary) -> tuple[SassInstruction, ...] | None:
     from kernellab.compile.sass import sass_of
     from kernellab.errors import UnavailableError
 
-    if binary.cubin is None:
-        return None
-    key = (binary.cubin, binary.ptx)
-    if key in _listings:
-        return _listings[key]
     try:
         sass = sass_of(binary)
     except UnavailableError:
         return None
+    key = (binary.cubin, binary.ptx)
+    if key in _listings:
+        return _listings[key]
     found = tuple(instruction for code in sass.functions.values() for instruction in code)
     while len(_listings) >= KEPT_LISTINGS:
         _listings.pop(next(iter(_listings)))
@@ -405,7 +403,7 @@ def listing_of(binary: Binary) -> tuple[SassInstruction, ...] | None:
     return found
 
 
-_listings: dict[tuple[bytes, str], tuple[SassInstruction, ...]] = {}
+_listings: dict[tuple[bytes | None, str], tuple[SassInstruction, ...]] = {}
 KEPT_LISTINGS = 32
 
 

@@ -182,5 +182,5 @@ def test_without_a_gpu(monkeypatch):
         raise kl.UnavailableError("device: 'gpu' is not here; pass device='emulator'")
 
     monkeypatch.setattr("kernellab.devices._gpu", absent)
-    with pytest.raises(kl.UnavailableError, match="'gpu' is not here; run this where a GPU is$"):
+    with pytest.raises(kl.UnavailableError, match=r"'gpu' is not here; run this where a GPU is$"):
         kl.benchmark(print)

@@ -26,7 +26,8 @@ static_assert(THREADS >= 32 && THREADS <= 1024 && (THREADS & (THREADS - 1)) == 0
 
 // Neighbours first: step 1, 2, 4. Threads that work lie 2 * step apart, so every warp stays
 // busy to the end, with ever fewer lanes.
-__device__ __forceinline__ void interleaved_tree(float (&scratch)[THREADS]) {
+// The last argument only tells the elements: each has a function of its own.
+__device__ __forceinline__ void interleaved_tree(float (&scratch)[THREADS], const element_t*) {
     const int t = threadIdx.x;
 #pragma unroll 1
     for (int step = 1; step < THREADS; step *= 2) {
@@ -53,7 +54,7 @@ extern "C" __global__ void sum_interleaved_blocks(const element_t* __restrict__ 
     scratch[t] = mine;
     __syncthreads();
 
-    interleaved_tree(scratch);
+    interleaved_tree(scratch, x);
     if (t == 0) {
         const float total = scratch[0];
         partials[blockIdx.x] = total;
@@ -73,7 +74,7 @@ extern "C" __global__ void sum_interleaved_rest(const float* __restrict__ partia
     scratch[t] = mine;
     __syncthreads();
 
-    interleaved_tree(scratch);
+    interleaved_tree(scratch, y);
     if (t == 0) {
         const float total = scratch[0];
         y[0] = from_float<element_t>(total);

@@ -24,7 +24,8 @@ static_assert(THREADS >= 32 && THREADS <= 1024 && (THREADS & (THREADS - 1)) == 0
 
 // The far half first: step THREADS / 2 down to 1. The first threads work, so whole warps drop out,
 // and lanes read neighbouring words.
-__device__ __forceinline__ void sequential_tree(float (&scratch)[THREADS]) {
+// The last argument only tells the elements: each has a function of its own.
+__device__ __forceinline__ void sequential_tree(float (&scratch)[THREADS], const element_t*) {
     const int t = threadIdx.x;
 #pragma unroll 1
     for (int step = THREADS / 2; step > 0; step /= 2) {
@@ -51,7 +52,7 @@ extern "C" __global__ void sum_sequential_blocks(const element_t* __restrict__ x
     scratch[t] = mine;
     __syncthreads();
 
-    sequential_tree(scratch);
+    sequential_tree(scratch, x);
     if (t == 0) {
         const float total = scratch[0];
         partials[blockIdx.x] = total;
@@ -71,7 +72,7 @@ extern "C" __global__ void sum_sequential_rest(const float* __restrict__ partial
     scratch[t] = mine;
     __syncthreads();
 
-    sequential_tree(scratch);
+    sequential_tree(scratch, y);
     if (t == 0) {
         const float total = scratch[0];
         y[0] = from_float<element_t>(total);

@@ -185,7 +185,7 @@ def test_blocks_take_every_tile_where_there_are_more_than_eight_rows_of_them(bin
         assert verify(plan, outputs).is_right
 
 
-@pytest.mark.parametrize("name", ["matmul/buffered", "matmul_nt_bias_gelu/buffered"])
+@pytest.mark.parametrize("name", ["matmul/buffered", "matmul_nt/buffered"])
 @pytest.mark.parametrize(
     "constants",
     [product_rungs.LARGE, product_rungs.SMALL, {"ROWS": 256, "STEP": 16, "STAGES": 2}],
