@@ -12,6 +12,7 @@ import dis
 import functools
 import os
 import re
+import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -55,10 +56,13 @@ def cuda_module() -> ModuleType:
     return cuda  # type: ignore[no-any-return]
 
 
+_filters = threading.RLock()
+
+
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep the compilers' warnings from the caller."""
-    with warnings.catch_warnings():
+    """Keep the compilers' warnings from the caller; one thread at a time, as the filters are the process's."""
+    with _filters, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 

@@ -39,6 +39,7 @@ def binary_of():
     return find
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items):
     """Let one worker have all tests of a problem, so that none is compiled twice."""
     for item in items:

@@ -9,6 +9,7 @@ import pytest
 from kernellab.experiments import EXPERIMENTS
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Group by the experiment that a test is given, or else by its file."""
     here = Path(__file__).parent
