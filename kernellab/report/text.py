@@ -230,7 +230,7 @@ def print_trace(target: Console, trace: Trace, *, failure: str = "") -> None:
         target.print(Text(f"{kind}: {diagnostic.message}{times}", style))
     for note in trace.notes:
         target.print(Text(f"note: {note}", "dim"))
-    if not trace.diagnostics and math.prod(trace.grid):
+    if not trace.diagnostics and all(trace.grid):
         target.print(Text(_nothing_found(trace), "green"))
 
 
