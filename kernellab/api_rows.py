@@ -10,6 +10,7 @@ import numpy as np
 
 from kernellab import catalog
 from kernellab.api import apply
+from kernellab.catalog import gelus
 from kernellab.catalog.rows import LONGEST
 from kernellab.devices import cuda_arrays
 from kernellab.devices import device as find_device
@@ -21,8 +22,6 @@ from kernellab.measurement import scope
 
 if TYPE_CHECKING:
     from kernellab.devices.program import Device
-
-GELU_FORMS = {"none": 0, "tanh": 1}
 
 
 def softmax(
@@ -171,7 +170,7 @@ def layernorm_gelu(
     >>> kl.layernorm_gelu(np.array([[0, 2]], dtype="float32"), device="emulator").round(3)
     array([[-0.159,  0.841]], dtype=float32)
     """
-    form = _form("layernorm_gelu", approximate)
+    form = gelus.form_of("layernorm_gelu", approximate)
     return _on_rows("layernorm_gelu", (x,), (weight, bias), -1, out, language, device, eps=eps, form=form)
 
 
@@ -248,7 +247,7 @@ def bias_gelu(
     >>> kl.bias_gelu(x, np.ones(3, "float32"), approximate="none", device="emulator").round(3)
     array([[-0.   ,  0.841,    inf]], dtype=float32)
     """
-    form = _form("bias_gelu", approximate)
+    form = gelus.form_of("bias_gelu", approximate)
     if bias is None:
         raise ArgumentError("bias_gelu: bias is None, it must be an array; pass one")
     return _on_rows("bias_gelu", (x,), (bias,), -1, out, language, device, form=form)
@@ -327,13 +326,6 @@ def rung_for(problem: str, columns: int, itemsize: int = 4, language: Language =
     """
     fitting = (f"{problem}/{rung}" for most, rung in RUNGS[problem][itemsize == 2] if columns <= most)
     return next(rung for rung in fitting if language == "cuda-c" or catalog.kernel(rung).has_twin)
-
-
-def _form(who: str, approximate: str) -> int:
-    if approximate not in tuple(GELU_FORMS):
-        known = " or ".join(repr(name) for name in GELU_FORMS)
-        raise SpecError(f"{who}: approximate is {approximate!r}, it must be {known}; correct it")
-    return GELU_FORMS[approximate]
 
 
 def _on_rows(

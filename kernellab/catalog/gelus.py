@@ -31,7 +31,7 @@ def form_of(who: str, approximate: str) -> int:
     SpecError
         For a name that is neither.
     """
-    if approximate not in APPROXIMATE:
+    if approximate not in tuple(APPROXIMATE):  # which also takes what cannot be hashed
         known = " or ".join(repr(name) for name in APPROXIMATE)
         raise SpecError(f"{who}: approximate is {approximate!r}, it must be {known}; correct it")
     return APPROXIMATE[approximate]

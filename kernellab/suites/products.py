@@ -16,7 +16,7 @@ from kernellab.suites.bench import Bench
 from kernellab.suites.peer_products import CHAINS, CUBLAS, EPILOGUE, peers_of
 from kernellab.suites.precompile import precompile
 from kernellab.suites.product_arena import arena_of
-from kernellab.suites.race import Rows, bar, best_peer, compiled, gathered, ours, race, ratio
+from kernellab.suites.race import Rows, bar, best_peer, compiled, gathered, ours, race, ratio, worst
 from kernellab.suites.rows import stages
 from kernellab.workload import CallWorkload
 
@@ -266,21 +266,4 @@ def slowest_part(rows: Rows) -> float | None:
     return min((float(row["fraction_of_copy"]) for row in each), default=None) if apart else None
 
 
-def worst(found: Iterable[tuple[float | None, str]]) -> tuple[float | None, str]:
-    """Return the least value and where it is; nothing where one was not measured.
-
-    Examples
-    --------
-    >>> worst([(1.0, "here"), (0.5, "there")]), worst([(1.0, "here"), (None, "there")])
-    ((0.5, ', worst there'), (None, ', there'))
-    """
-    known: list[tuple[float, str]] = []
-    for number, place in found:
-        if number is None:
-            return None, f", {place}"
-        known.append((number, place))
-    number, place = min(known)
-    return number, f", worst {place}"
-
-
-__all__ = ["Heat", "Pace", "bars", "heats", "run", "speeds", "summary", "worst"]
+__all__ = ["Heat", "Pace", "bars", "heats", "run", "speeds", "summary"]

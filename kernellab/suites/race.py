@@ -150,6 +150,23 @@ def bar(text: str, value: float | None, least: float, digits: int = 3) -> dict[s
     return {f"{text} ({found})": value is not None and value >= least}
 
 
+def worst(found: Iterable[tuple[float | None, str]]) -> tuple[float | None, str]:
+    """Return the least value and where it is; nothing where one was not measured.
+
+    Examples
+    --------
+    >>> worst([(1.0, "here"), (0.5, "there")]), worst([(1.0, "here"), (None, "there")])
+    ((0.5, ', worst there'), (None, ', there'))
+    """
+    known: list[tuple[float, str]] = []
+    for number, place in found:
+        if number is None:
+            return None, f", {place}"
+        known.append((number, place))
+    number, place = min(known)
+    return number, f", worst {place}"
+
+
 def gathered(notes: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """Return notes once each, with where they were made.
 
@@ -167,4 +184,4 @@ def gathered(notes: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     )
 
 
-__all__ = ["Rows", "bar", "best_peer", "compiled", "gathered", "ours", "race", "ratio"]
+__all__ = ["Rows", "bar", "best_peer", "compiled", "gathered", "ours", "race", "ratio", "worst"]

@@ -15,7 +15,7 @@ from kernellab.suites.arena import Arena, Own
 from kernellab.suites.bench import Bench
 from kernellab.suites.peer_rows import IN_TRITON, peers_of, warm_triton, warps_for
 from kernellab.suites.precompile import precompile, spread
-from kernellab.suites.race import Rows, bar, best_peer, compiled, gathered, ours, race, ratio
+from kernellab.suites.race import Rows, bar, best_peer, compiled, gathered, ours, race, ratio, worst
 from kernellab.workload import CallWorkload
 
 PROBLEMS = (
@@ -198,16 +198,16 @@ def bars(rows: Rows) -> dict[str, bool]:
     where = f"from {low} to {high} columns"
     for problem in PROBLEMS[:5]:
         for elements, least in ((ELEMENTS[:1], 0.95), (ELEMENTS[1:], 0.93)):
-            value, place = worst(rows, problem, elements, _of_copy, range(low, high + 1))
+            value, place = of_cells(rows, problem, elements, _of_copy, range(low, high + 1))
             what = " and ".join(elements)
             found |= bar(f"{problem} in {what} at least {least} of copy {where}{place}", value, least)
-        value, place = worst(rows, problem, ELEMENTS, _of_peer, range(low, high + 1))
+        value, place = of_cells(rows, problem, ELEMENTS, _of_peer, range(low, high + 1))
         found |= bar(f"{problem} at least 0.99 of the best peer {where}{place}", value, 0.99)
-    value, place = worst(rows, "softmax_dropout", ELEMENTS, _of_copy, range(low, high + 1))
+    value, place = of_cells(rows, "softmax_dropout", ELEMENTS, _of_copy, range(low, high + 1))
     found |= bar(f"softmax_dropout at least 0.90 of copy {where}{place}", value, 0.90)
     others = [each for each in LENGTHS if not low <= each <= high]
     for problem in PROBLEMS[:5]:
-        value, place = worst(rows, problem, ELEMENTS, _of_peer, others)
+        value, place = of_cells(rows, problem, ELEMENTS, _of_peer, others)
         text = f"{problem}: no peer faster by over 5 % at {', '.join(map(str, sorted(others)))} columns"
         found |= bar(f"{text}{place}", value, 1 / 1.05)
     return found | chain_bars(rows)
@@ -236,21 +236,16 @@ def _of_peer(rows: Rows) -> float | None:
     return ratio(ours(rows), best_peer(rows))
 
 
-def worst(
+def of_cells(
     rows: Rows, problem: str, elements: Iterable[str], value: Any, lengths: Iterable[int]
 ) -> tuple[float | None, str]:
     """Return the least value over elements and lengths, and where; nothing where one was not measured."""
-    found = [
-        (value(of(rows, problem, element, columns)), element, columns)
+    return worst(
+        (value(of(rows, problem, element, columns)), f"{element} {columns}")
         for element in elements
         for columns in LENGTHS
         if columns in lengths
-    ]
-    for number, element, columns in found:
-        if number is None:
-            return None, f", {element} {columns}"
-    number, element, columns = min(found)
-    return number, f", worst {element} {columns}"
+    )
 
 
-__all__ = ["Heat", "bars", "cell", "heats", "run", "rungs", "stages", "summaries", "worst"]
+__all__ = ["Heat", "bars", "cell", "heats", "run", "rungs", "stages", "summaries"]
