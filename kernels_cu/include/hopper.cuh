@@ -2,7 +2,7 @@
 //
 // Arrivals and waits are those of the block's own scope, also where a barrier stands in another block of the
 // cluster: `.release.cluster` would put a fence of the whole device before every arrival, and `.acquire.cluster`
-// empty the L1 after every wait, which took a quarter of a product's time. Order between blocks is what the TMA
+// empty the L1 after every wait, which no product can hide. Order between blocks is what the TMA
 // itself gives: it writes after the arrival, and completes the barrier after the write.
 #ifndef KERNELLAB_HOPPER_CUH
 #define KERNELLAB_HOPPER_CUH
