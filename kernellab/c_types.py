@@ -88,13 +88,14 @@ def vector_length(text: str) -> int:
     return int(found[2]) if found else 0
 
 
-def _without_comments(text: str) -> str:
+def without_comments(text: str) -> str:
+    """Return C++ text with a space for each comment."""
     return re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
 
 
 def source_types(source: str, name: str) -> list[tuple[str, str]] | None:
     """Read a kernel's parameter types and names off its CUDA C text; None for a template, or none."""
-    text = _without_comments(source)
+    text = without_comments(source)
     pattern = re.compile(rf"__global__[^;{{}}]*?\b{re.escape(name)}\s*\(", re.DOTALL)
     match = pattern.search(text)
     if match is None or re.search(r"template\s*<[^;{}]*>\s*(?:static\s+)?$", text[: match.start()]):
@@ -130,7 +131,7 @@ def variable_dtype(source: str, name: str) -> np.dtype[Any] | None:
     """
     words = r"__constant__|__device__|__managed__"
     pattern = rf"(?:{words})([^;(){{}}=]*?)\b{re.escape(name)}\s*((?:\[[^\]]*\]\s*)*)[;={{]"
-    match = re.search(pattern, _without_comments(source))
+    match = re.search(pattern, without_comments(source))
     if match is None or "*" in match[1]:
         return None
     return c_dtype(re.sub(rf"\b(?:{words}|static|extern|inline|constexpr|alignas)\b", " ", match[1]))[0]

@@ -11,6 +11,7 @@ import pytest
 
 import kernellab as kl
 from kernellab import catalog
+from kernellab.measurement import source_hash
 from kernellab.record import Record
 
 
@@ -61,7 +62,7 @@ def test_case_and_parameters():
 def test_sources_have_their_own_hashes(tmp_path):
     kernel = catalog.kernel("copy/scalar")
     changed = tmp_path / "scalar.cu"
-    changed.write_text(kernel.text() + "\n// one more comment\n")
+    changed.write_text(kernel.text() + "\nconstexpr int more = 1;\n")
     hashes = [
         measure(kernel).source_hash,
         measure(replace(kernel, source=changed)).source_hash,
@@ -70,6 +71,18 @@ def test_sources_have_their_own_hashes(tmp_path):
     ]
     assert len(set(hashes)) == 4
     assert measure(kernel).source_hash == hashes[0]
+    changed.write_text(kernel.text() + "\n// one more comment\n")
+    assert source_hash(replace(kernel, source=changed), "cuda-c") == hashes[0]
+
+
+def test_a_header_decides_the_hash_too(tmp_path):
+    source, header = tmp_path / "scalar.cu", tmp_path / "shared.cuh"
+    source.write_text('#include "shared.cuh"\n' + catalog.kernel("copy/scalar").text())
+    header.write_text("#define MORE 1\n")
+    kernel = replace(catalog.kernel("copy/scalar"), source=source)
+    first = source_hash(kernel, "cuda-c")
+    header.write_text("#define MORE 2  // other\n")
+    assert source_hash(kernel, "cuda-c") != first
 
 
 def test_reading_by_name():

@@ -51,8 +51,13 @@ class Answer:
     limit: Any
     dtype: np.dtype[Any]
 
-    def judge(self, xp: Any, who: str, name: str, found: Any, slack: float = 1.0) -> Verdict:
-        """Compare an output on the device with the answer, `slack` times the limit allowed; a NaN is wrong."""
+    def judge(
+        self, xp: Any, who: str, name: str, found: Any, slack: float = 1.0, absolute: float = 0.0
+    ) -> Verdict:
+        """Compare an output on the device with the answer; a NaN is wrong.
+
+        `slack` times the limit is allowed, and `absolute` beyond that.
+        """
         expected = self.expected
         if found.size != expected.size:
             message = f"{name} has {found.size} elements, the reference has {expected.size}"
@@ -62,7 +67,7 @@ class Answer:
             wrong = _bits(found) != _bits(expected)
         else:
             found = widened(found, self.dtype).astype("float64")
-            wrong = ~(abs(found - expected) <= self.limit * slack)
+            wrong = ~(abs(found - expected) <= self.limit * slack + absolute)
         count = int(xp.count_nonzero(wrong))
         message = ""
         if count:

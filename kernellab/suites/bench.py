@@ -126,12 +126,14 @@ class Bench:
     def results(
         self, name: str, title: str, rows: Iterable[Row], kernels: Iterable[Kernel], **more: Any
     ) -> Results:
-        """Return results with this machine and the kernels' sources."""
+        """Return results with this machine and the sources of those kernels that rows name, or of all."""
         about = {key: str(value) for key, value in self.device.describe().items()}
-        stock = {kernel.id: kernel for kernel in kernels}
+        kept = tuple(rows)
+        known = sources_of(tuple({kernel.id: kernel for kernel in kernels}.values()))
+        named = {f"{row.get('kernel')} {row.get('language')}" for row in kept} & known.keys()
         return Results(
-            name, title, rows=tuple(rows), environment={**environment(), **about},
-            sources=sources_of(tuple(stock.values())), made=datetime.now(UTC).isoformat(timespec="seconds"),
+            name, title, rows=kept, environment={**environment(), **about},
+            sources={key: known[key] for key in known if key in named or not named}, made=datetime.now(UTC).isoformat(timespec="seconds"),
             **more,
         )  # fmt: skip
 

@@ -15,6 +15,8 @@ from kernellab.workload import CallWorkload
 SLACK = {"float32": 1024.0}
 """Times our own limit that a peer may miss in an element; elsewhere 4: one of several kernels rounds between them.
 In float32 PyTorch's GeLU subtracts from 1, which loses most digits of small answers."""
+ABSOLUTE = {"float32": 2.0**-21}
+"""How far a peer may be off beyond that: PyTorch's float32 GeLU loses all digits of -5e-9, which becomes -0."""
 DROPPED_WITHIN = 0.02
 """How far the share that another generator drops may lie from what was asked for."""
 
@@ -127,7 +129,9 @@ def peer_work(arena: Arena, peer: Peer, plan: Plan) -> CallWorkload:
         if peer.is_random:
             return _dropped(arena, peer, plan, found)
         slack = peer.slack or SLACK.get(arena.element, 4.0)
-        return arena.answers(plan)[name].judge(xp, peer.name, name, found, slack)
+        return arena.answers(plan)[name].judge(
+            xp, peer.name, name, found, slack, ABSOLUTE.get(arena.element, 0.0)
+        )
 
     def spoil() -> None:
         held.clear()
