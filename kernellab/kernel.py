@@ -203,6 +203,12 @@ class Kernel:
         Names of the cases on which the fault shows.
     source : Path, optional
         Another ``.cu`` file in place of the catalogue's own.
+    is_fast_math : bool
+        Whether it is compiled with ``-use_fast_math``, the twin with ``fastmath=True``.
+    roundings : int, optional
+        As in Problem, for a rung that gives accuracy away.
+    float64 : str
+        Why it computes in float64 though its arrays hold none; empty for a kernel that must not.
 
     Examples
     --------
@@ -237,6 +243,9 @@ class Kernel:
     stage: str = ""
     tuning: Tuning | None = None
     tiles: Mapping[str, Tile] = field(default_factory=dict)
+    is_fast_math: bool = False
+    roundings: int | None = None
+    float64: str = ""
 
     def __post_init__(self) -> None:
         if self.source is not None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,9 +15,11 @@ from kernellab import checks
 from kernellab.arrays import ArraySpec, spec_of
 from kernellab.checks import HOPPER, Limits, Scalar
 from kernellab.errors import ArgumentError, SpecError
-from kernellab.kernel import TWIN_DTYPES, Dim3, Kernel, Language
+from kernellab.kernel import TABLE, TWIN_DTYPES, Dim3, Kernel, Language, covering
 from kernellab.problem import Cost, Operand
+from kernellab.tensor_lists import base_name, flattened, grouped
 from kernellab.tensor_map import TensorMap
+from kernellab.tensor_table import TensorTable
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,16 @@ class Reference:
 
 
 @dataclass(frozen=True)
+class TableReference:
+    """The place of a `TensorTable` among a launch's arguments: names of the arrays of each list, and the rest."""
+
+    names: tuple[tuple[str, ...], ...]
+    capacity: int
+    first_blocks: tuple[int, ...]
+    blocks_before: int
+
+
+@dataclass(frozen=True)
 class Launch:
     """One launch of one kernel.
 
@@ -42,7 +56,7 @@ class Launch:
         Blocks and threads along x, y, z.
     shared_mem : int
         Dynamic shared memory in bytes.
-    arguments : mapping of str to Reference or numpy scalar
+    arguments : mapping of str to Reference, TableReference or numpy scalar
         By name, in the order of the ``.cu`` entry.
     constants : mapping of str to int
         The compile-time constants, as the kernel had them.
@@ -52,7 +66,7 @@ class Launch:
     grid: Dim3
     block: Dim3
     shared_mem: int
-    arguments: Mapping[str, Reference | Scalar]
+    arguments: Mapping[str, Reference | TableReference | Scalar]
     constants: Mapping[str, int]
 
     def values(self, buffers: Mapping[str, Any], language: Language) -> tuple[Any, ...]:
@@ -68,7 +82,7 @@ class Launch:
         Returns
         -------
         tuple
-            Arrays, tensor maps and NumPy scalars.
+            Arrays, tensor maps, tensor tables and NumPy scalars.
         """
         passed = (self.arguments[name] for name in self.kernel.arguments_for(language))
         bits = set()
@@ -77,13 +91,16 @@ class Launch:
         return tuple(_value(item, buffers, bits) for item in passed)
 
 
-def _value(item: Reference | Scalar, buffers: Mapping[str, Any], bits: set[str]) -> Any:
+def _value(item: Reference | TableReference | Scalar, buffers: Mapping[str, Any], bits: set[str]) -> Any:
+    if isinstance(item, TableReference):
+        lists = [[buffers[name] for name in names] for names in item.names]
+        return TensorTable(lists, item.capacity, item.first_blocks, item.blocks_before)
     if not isinstance(item, Reference):
         return item
     buffer = buffers[item.name]
     if item.box:
         return TensorMap(buffer, item.box, item.swizzle)
-    return buffer.view(np.uint16) if item.name in bits else buffer
+    return buffer.view(np.uint16) if base_name(item.name) in bits else buffer
 
 
 Step: TypeAlias = Launch
@@ -100,7 +117,7 @@ class Plan:
     steps : tuple of Launch
         In order; empty when there is nothing to do.
     inputs : mapping of str to array
-        As given.
+        As given; those of a list by names such as ``x[0]``.
     outputs : mapping of str to ArraySpec
         To be allocated and poisoned before each run, unless `given` holds them.
     given : mapping of str to array
@@ -117,6 +134,8 @@ class Plan:
         Inputs that the kernel changes: whoever runs passes a fresh copy each time.
     notes : tuple of str
         What was done otherwise than asked, such as a fallback to another rung.
+    lists : tuple of str
+        Operands that are lists of arrays here.
     """
 
     kernel: Kernel
@@ -130,6 +149,7 @@ class Plan:
     zeroed: tuple[str, ...] = ()
     in_place: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    lists: tuple[str, ...] = ()
 
     def fresh_inputs(self) -> dict[str, Any]:
         """Return the inputs, those that the kernel changes as copies of their own."""
@@ -137,23 +157,29 @@ class Plan:
 
     def cost(self) -> Cost:
         """Return the compulsory traffic and work of this plan."""
-        return (self.kernel.cost or self.kernel.problem.cost)(self.sizes, self.inputs)
+        return (self.kernel.cost or self.kernel.problem.cost)(self.sizes, self._arrays)
+
+    @property
+    def _arrays(self) -> dict[str, Any]:
+        """The inputs by operand."""
+        return grouped(self.inputs, self.lists) if self.lists else dict(self.inputs)
 
     def reference(self) -> dict[str, Any]:
         """Return the NumPy answer, by output name."""
         with np.errstate(all="ignore"):  # infinities and NaN are values to compare, not mistakes
-            return self.kernel.problem.reference(**self.inputs, **self.parameters)
+            return flattened(self.kernel.problem.reference(**self._arrays, **self.parameters))
 
     def magnitude(self) -> dict[str, Any]:
         """Return what the error of each output is in proportion to; empty where it is the answer itself."""
         magnitude = self.kernel.problem.magnitude
         with np.errstate(all="ignore"):
-            return {} if magnitude is None else magnitude(**self.inputs, **self.parameters)
+            return {} if magnitude is None else flattened(magnitude(**self._arrays, **self.parameters))
 
     @property
     def roundings(self) -> int:
         """How many roundings a right answer may carry."""
-        roundings = self.kernel.problem.roundings
+        own = self.kernel.roundings
+        roundings = self.kernel.problem.roundings if own is None else own
         return roundings if isinstance(roundings, int) else roundings(self.sizes)
 
 
@@ -174,7 +200,8 @@ def bind(
         The rung.
     inputs : mapping of str to array
         One array for each of ``kernel.inputs``: NumPy, anything with ``__cuda_array_interface__``, or an
-        `ArraySpec`. Inputs that only other rungs of the problem take are ignored.
+        `ArraySpec`. Inputs that only other rungs of the problem take are ignored. For an operand that may be a
+        list, also a list of such: each of them is launched for, or all by one table.
     out : mapping of str to array, optional
         Outputs to write in place.
     limits : Limits
@@ -206,16 +233,22 @@ def bind(
     ((32, 1, 1), (32, 32, 1), (1000, 3))
     """
     arrays = checks.named_inputs(kernel, inputs)
+    lists = checks.lists_of(kernel, arrays)
     if (
         fall_back
         and kernel.fallback is not None
-        and (why := _misalignment(kernel, {**arrays, **(out or {})}))
+        and (why := _misalignment(kernel, flattened({**arrays, **(out or {})})))
     ):
         return _fallen_back(kernel.fallback, why, inputs, out, limits, parameters)
     kernel = checks.for_element(kernel, arrays)
     sizes: dict[str, int] = {}
+    pieces = checks.check_lists(kernel, lists, arrays, sizes)
     for operand in kernel.inputs:
-        checks.check_array(kernel, operand, arrays[operand.name], sizes)
+        if operand.name not in lists:
+            checks.check_array(kernel, operand, arrays[operand.name], sizes)
+    if not lists:
+        pieces = [sizes]
+    arrays = flattened(arrays)
     if kernel.refusal is not None and (reason := kernel.refusal(sizes)):
         if not fall_back or kernel.fallback is None:
             raise SpecError(f"{kernel.id}: {reason}")
@@ -231,16 +264,17 @@ def bind(
     }
     if kernel.problem.refusal is not None and (reason := kernel.problem.refusal(sizes)):
         raise SpecError(f"{kernel.id}: {reason}")
-    outputs = _output_specs(kernel, sizes)
-    given = checks.given_outputs(kernel, outputs, out or {}, arrays)
+    outputs = _output_specs(kernel, sizes, lists, pieces)
+    given = checks.given_outputs(kernel, outputs, flattened(out or {}), arrays)
     steps: tuple[Step, ...] = ()
     temporaries: dict[str, ArraySpec] = {}
     if any(spec.size for spec in outputs.values()):
         checks.check_values(kernel, arrays, sizes, scalars)
-        temporaries, steps = _launches(kernel, sizes, scalars, limits)
+        temporaries, steps = _launches(kernel, sizes, scalars, limits, lists, pieces)
         if kernel.tiles:
             _check_tiles(kernel, steps, {**arrays, **outputs, **temporaries, **given})
-    in_place = tuple(operand.name for operand in kernel.operands if operand.role == "inout")
+    changed = {operand.name for operand in kernel.operands if operand.role == "inout"}
+    in_place = tuple(name for name in arrays if base_name(name) in changed)
     held = {**outputs, **temporaries}
     return Plan(
         kernel,
@@ -253,23 +287,72 @@ def bind(
         temporaries,
         zeroed=tuple(name for name in kernel.zeroed if name in held),
         in_place=in_place,
+        lists=lists,
     )
 
 
 def _launches(
-    kernel: Kernel, sizes: Mapping[str, int], scalars: Mapping[str, Scalar], limits: Limits
+    kernel: Kernel,
+    sizes: Mapping[str, int],
+    scalars: Mapping[str, Scalar],
+    limits: Limits,
+    lists: tuple[str, ...],
+    pieces: Sequence[Mapping[str, int]],
 ) -> tuple[dict[str, ArraySpec], tuple[Step, ...]]:
     """Return the temporaries and the launches."""
     try:
-        at = _known(kernel, sizes, scalars, limits)
+        at = _known(kernel, sizes, scalars, limits, pieces)
         temporaries = {item.name: _spec(item.at(kernel.element), at) for item in kernel.temporaries}
-        steps = tuple(step for part in kernel.parts for step in _step(part, at, sizes, scalars, limits))
+        steps: tuple[Step, ...] = ()
+        for part in kernel.parts:
+            if TABLE in part.arguments:
+                steps += _table_steps(part, at, sizes, scalars, limits, lists, pieces)
+            elif any(operand.name in lists for operand in part.operands):
+                for k, piece in enumerate(pieces):
+                    names = {name: f"{name}[{k}]" for name in lists}
+                    steps += _step(part, {**at, **piece}, {**sizes, **piece}, scalars, limits, names)
+            else:
+                steps += _step(part, at, sizes, scalars, limits)
     except KeyError as error:
         remedy = "change constants with Kernel.with_constants, which keeps the others"
         raise SpecError(
             f"{kernel.id}: it has no constant {error}, which its launch needs; {remedy}"
         ) from error
     return temporaries, steps
+
+
+def _table_steps(
+    kernel: Kernel,
+    at: Mapping[str, int],
+    sizes: Mapping[str, int],
+    scalars: Mapping[str, Scalar],
+    limits: Limits,
+    lists: tuple[str, ...],
+    pieces: Sequence[Mapping[str, int]],
+) -> tuple[Step, ...]:
+    """Return the launches over tables: as few as their capacity allows; tensors without elements are left out."""
+    blocks = _blocks(kernel, at, pieces)
+    filled = [k for k, count in enumerate(blocks) if count]
+    steps: tuple[Step, ...] = ()
+    before, capacity = 0, int(at["TENSORS"])
+    for start in range(0, len(filled), capacity):
+        chosen = filled[start : start + capacity]
+        ends = list(itertools.accumulate(blocks[k] for k in chosen))
+        columns = tuple(
+            tuple(f"{name}[{k}]" if name in lists else name for k in chosen) for name in kernel.table
+        )
+        table = TableReference(columns, capacity, (0, *ends[:-1]), before)
+        steps += _step(kernel, {**at, "blocks": ends[-1]}, sizes, scalars, limits, table=table)
+        before += ends[-1]
+    return steps
+
+
+def _blocks(kernel: Kernel, at: Mapping[str, int], pieces: Sequence[Mapping[str, int]]) -> list[int]:
+    """Return how many blocks work on each array of a list."""
+    assert kernel.chunk is not None
+    chunk = kernel.chunk(at)
+    (axis,) = kernel.problem.operand(kernel.table[0]).shape
+    return [covering(piece[axis], chunk) for piece in pieces]
 
 
 def _check_tiles(kernel: Kernel, steps: tuple[Step, ...], arrays: Mapping[str, Any]) -> None:
@@ -303,9 +386,19 @@ def _misalignment(kernel: Kernel, arrays: Mapping[str, Any]) -> str:
     return next((broken for broken in found if broken), "")
 
 
-def _output_specs(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, ArraySpec]:
+def _output_specs(
+    kernel: Kernel,
+    sizes: Mapping[str, int],
+    lists: tuple[str, ...],
+    pieces: Sequence[Mapping[str, int]],
+) -> dict[str, ArraySpec]:
     known = {**sizes, **kernel.constants}
-    return {operand.name: _spec(operand, known) for operand in kernel.outputs}
+    found: dict[str, Any] = {}
+    for operand in kernel.outputs:
+        is_list = operand.name in lists
+        each = [_spec(operand, {**known, **piece}) for piece in (pieces if is_list else [{}])]
+        found[operand.name] = each if is_list else each[0]
+    return flattened(found)
 
 
 def _spec(operand: Operand, known: Mapping[str, int]) -> ArraySpec:
@@ -314,7 +407,11 @@ def _spec(operand: Operand, known: Mapping[str, int]) -> ArraySpec:
 
 
 def _known(
-    kernel: Kernel, sizes: Mapping[str, int], scalars: Mapping[str, Scalar], limits: Limits
+    kernel: Kernel,
+    sizes: Mapping[str, int],
+    scalars: Mapping[str, Scalar],
+    limits: Limits,
+    pieces: Sequence[Mapping[str, int]],
 ) -> dict[str, int]:
     """Return every integer that geometries, temporaries and derived sizes may ask for."""
     whole = {name: int(value) for name, value in scalars.items() if isinstance(value, np.integer)}
@@ -323,6 +420,8 @@ def _known(
         _check_blocks(kernel, {**sizes, **whole, **constants})
         raise SpecError(f"{kernel.id}: {broken}")
     at = {**sizes, **whole, **constants, "multiprocessors": limits.multiprocessors}
+    if kernel.table:
+        at["blocks"] = sum(_blocks(kernel, at, pieces))
     for name, derive in kernel.derived.items():
         at[name] = int(derive(at))
     return at
@@ -339,6 +438,8 @@ def _step(
     sizes: Mapping[str, int],
     scalars: Mapping[str, Scalar],
     limits: Limits,
+    names: Mapping[str, str] = MappingProxyType({}),
+    table: TableReference | None = None,
 ) -> tuple[Step, ...]:
     block = kernel.geometry.block_at(at)
     checks.check_block(kernel, block)
@@ -347,7 +448,11 @@ def _step(
     checks.check_grid(kernel, grid)
     if min(grid) < 1:
         return ()
-    known: dict[str, Reference | Scalar] = {item.name: Reference(item.name) for item in kernel.operands}
+    known: dict[str, Reference | TableReference | Scalar] = {
+        item.name: Reference(names.get(item.name, item.name)) for item in kernel.operands
+    }
+    if table is not None:
+        known[TABLE] = table
     for name, tile in kernel.tiles.items():
         box = tuple(side if isinstance(side, int) else int(at[side]) for side in tile.box)
         known[name] = Reference(name, box, tile.swizzle)

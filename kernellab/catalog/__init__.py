@@ -12,6 +12,7 @@ from kernellab.problem import Problem
 PROBLEMS = (
     *("copy", "transpose", "shared_stride", "relu", "uneven_work", "masked_rows"),
     *("scale", "axpy", "triad", "take", "take_rows"),
+    *("horner", "elementary"),
     *("sum", "max", "argmax", "row_sum", "row_max", "row_argmax"),
     *("cumsum", "row_cumsum", "histogram", "float_histogram"),
     *("softmax", "layernorm", "rmsnorm"),

@@ -246,8 +246,8 @@ def _key(group: Sequence[Kernel], language: Language) -> tuple[Any, ...]:
 def _identity(kernel: Kernel, language: Language) -> tuple[Any, ...]:
     constants = tuple(sorted(kernel.constants.items()))
     if language == "cuda-c":
-        return kernel.id, kernel.path, kernel.text(), constants
-    return kernel.id, kernel.twin, kernel.twin_source(), constants
+        return kernel.id, kernel.path, kernel.text(), constants, kernel.is_fast_math
+    return kernel.id, kernel.twin, kernel.twin_source(), constants, tuple(twin_options(kernel).items())
 
 
 def compile_kernels(kernels: Sequence[Kernel], language: Language, arch: str) -> tuple[Binary, ...]:
@@ -263,12 +263,13 @@ def compile_kernels(kernels: Sequence[Kernel], language: Language, arch: str) ->
     from kernellab.compile.numba_kernels import NumbaJob, compile_numba_many
 
     if language == "cuda-c":
-        archs = [arch_for(kernel, arch) for kernel in kernels]
+        apart = [(arch_for(kernel, arch), kernel.is_fast_math) for kernel in kernels]
         made: dict[int, Binary] = {}
-        for each in dict.fromkeys(archs):
-            chosen = [i for i, other in enumerate(archs) if other == each]
+        for each in dict.fromkeys(apart):
+            chosen = [i for i, other in enumerate(apart) if other == each]
             units = [CudaUnit(kernels[i].text(), str(kernels[i].path), kernels[i].constants) for i in chosen]
-            made |= zip(chosen, compile_cuda_many(units, arch=each), strict=True)
+            options = ("--use_fast_math",) if each[1] else ()
+            made |= zip(chosen, compile_cuda_many(units, arch=each[0], options=options), strict=True)
         return tuple(made[i] for i, kernel in enumerate(kernels) for _ in range(1 + len(kernel.stages)))
     jobs = [
         NumbaJob(part.twin_function, part.twin_types(), part.entry, _twin_key(part), twin_options(part))
@@ -336,7 +337,8 @@ def _twin_key(kernel: Kernel) -> tuple[str, ...] | None:
 def twin_options(kernel: Kernel) -> Mapping[str, Any]:
     """Say to the compiler how many threads a large block has: it must leave registers for all of them."""
     threads = math.prod(kernel.geometry.block_at(kernel.constants))
-    return {"launch_bounds": threads} if threads > UNBOUNDED_THREADS else {}
+    options: dict[str, Any] = {"launch_bounds": threads} if threads > UNBOUNDED_THREADS else {}
+    return options | ({"fastmath": True} if kernel.is_fast_math else {})
 
 
 def _sealed(array: Any) -> Array:

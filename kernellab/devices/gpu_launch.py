@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernellab.errors import SpecError, UnavailableError
 from kernellab.tensor_map import TensorMap
+from kernellab.tensor_table import TensorTable
 
 if TYPE_CHECKING:
     from kernellab.compile.binary import Binary
@@ -52,7 +53,8 @@ class Launcher:
         self._opt_in(launch, function)
         passed = launch.values(buffers, "cuda-c")
         arguments = tuple(
-            value.encode_for_driver() if isinstance(value, TensorMap) else value for value in passed
+            value.encode_for_driver() if isinstance(value, TensorMap | TensorTable) else value
+            for value in passed
         )
         grid, block, shared = launch.grid, launch.block, launch.shared_mem
 
@@ -156,10 +158,11 @@ class Launcher:
         from kernellab.compile.numba_cuda import cuda_module
         from kernellab.devices.emulated import twin_options
 
-        key = (kernel.entry, kernel.twin, tuple(sorted(kernel.constants.items())))
+        options = twin_options(kernel)
+        key = (kernel.entry, kernel.twin, tuple(sorted(kernel.constants.items())), tuple(options.items()))
         found = self._dispatchers.get(key)
         if found is None:
-            found = self._dispatchers[key] = cuda_module().jit(**twin_options(kernel))(kernel.twin_function())
+            found = self._dispatchers[key] = cuda_module().jit(**options)(kernel.twin_function())
         return found
 
     def _device(self) -> int:
