@@ -14,10 +14,12 @@ PROBLEMS = (
     *("scale", "axpy", "triad", "take", "take_rows"),
     *("horner", "elementary"),
     *("sum", "max", "argmax", "row_sum", "row_max", "row_argmax"),
+    "column_sum",
     *("cumsum", "row_cumsum", "histogram", "float_histogram"),
     *("softmax", "layernorm", "rmsnorm"),
     *("layernorm_gelu", "residual_layernorm", "bias_gelu", "softmax_dropout"),
     *("matmul", "matmul_nt", "matmul_bias_gelu", "matmul_nt_bias_gelu"),
+    "unscale",
 )
 
 
