@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from kernellab.instruments.reading import Reading
     from kernellab.kernel import Kernel
     from kernellab.measurement import measure
+    from kernellab.pipeline import pipeline
     from kernellab.problem import Case, Problem
     from kernellab.record import Record
     from kernellab.tensor_map import TensorMap
@@ -82,6 +83,7 @@ _HOMES = {
     "matmul_bias_gelu": "api_matmul",
     "max": "api_reduce",
     "measure": "measurement",
+    "pipeline": "pipeline",
     "relu": "functions",
     "residual_layernorm": "api_rows",
     "rmsnorm": "api_rows",
@@ -151,6 +153,7 @@ __all__ = [
     "matmul_bias_gelu",
     "max",
     "measure",
+    "pipeline",
     "relu",
     "residual_layernorm",
     "rmsnorm",

@@ -250,10 +250,13 @@ class Function:
         world.host_seconds += 5e-6
         world.device_seconds += world.seconds.get(self.entry, 1e-4) * next(world.noise, 1.0)
         values = [item.host if isinstance(item, FakeArray) else item for item in arguments]
+        world.perform(lambda: self._run(values))
+
+    def _run(self, values):
         try:
-            world.kernels[self.kernel](*values)
+            self.world.kernels[self.kernel](*values)
         except FaultError:
-            world.pending = "cudaErrorIllegalAddress: an illegal memory access was encountered"
+            self.world.pending = "cudaErrorIllegalAddress: an illegal memory access was encountered"
 
 
 class ClockFunction:
@@ -380,6 +383,10 @@ class World:
         self.frees += 1
         self.log.append(("free pools",))
         self.used = 0
+
+    def perform(self, work):
+        """Carry out what a launch does: at once."""
+        work()
 
     def launches(self):
         return [item for item in self.log if item[0] == "launch"]
@@ -549,9 +556,9 @@ KERNELS = {
 }
 
 
-def make_gpu(monkeypatch, **options):
+def make_gpu(monkeypatch, kind=World, **options):
     """Return a fake world and a GpuDevice in it, which is what ``device='gpu'`` and ``'auto'`` give then."""
-    world = World(**options)
+    world = kind(**options)
     world.kernels.update(KERNELS)
     monkeypatch.setattr(gpu_module, "import_cupy", lambda: world.cupy)
     device = GpuDevice()
