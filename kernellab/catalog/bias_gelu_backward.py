@@ -1,0 +1,235 @@
+"""The gradients of GeLU of a matrix plus a bias: in two kernels, and in one that adds up as it goes."""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# ruff: noqa: N803, N806
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from kernellab.catalog import bias_gelu, column_sum, columns, elements, gelus, row_twins, rows
+from kernellab.kernel import Kernel, Stage
+from kernellab.problem import ELEMENTS, Array, Arrays, Case, Cost, Operand, Problem, Sizes
+
+
+def parts(h: Array, form: int) -> tuple[Array, Array]:
+    """Return the two terms of GeLU's slope in float64: the factor of `h` in GeLU, and `h` times its slope."""
+    near = np.clip(h, -100.0, 100.0)
+    if form == gelus.ERF:
+        share = gelus.gelu(near, form) / np.where(near == 0, 1, near)
+        share = np.where(near == 0, 0.5, share)
+        return share, near * np.exp(-0.5 * near * near) / math.sqrt(2 * math.pi)
+    power = np.exp(-gelus.SLOPE * np.abs(near + 0.044715 * near**3))
+    share = np.where(near < 0, power, 1) / (1 + power)
+    return share, near * gelus.SLOPE * (1 + 3 * 0.044715 * near * near) * power / np.square(1 + power)
+
+
+def gradient(dy: Array, x: Array, bias: Array, form: int) -> Array:
+    """Return ``dx`` in float64."""
+    with np.errstate(all="ignore"):
+        first, second = parts(x.astype(np.float64) + bias.astype(np.float64), form)
+        result: Array = dy.astype(np.float64) * (first + second)
+    return result
+
+
+def reference(dy: Array, x: Array, bias: Array, form: int) -> dict[str, Array]:
+    """Return both gradients in float64."""
+    dx = gradient(dy, x, bias, form)
+    with np.errstate(invalid="ignore"):
+        return {"dx": dx, "dbias": dx.sum(axis=0)}
+
+
+def magnitude(dy: Array, x: Array, bias: Array, form: int) -> dict[str, Array]:
+    """Return what errors are in proportion to: both terms of the slope, and what of the sum's error they pass on."""
+    wide, other = x.astype(np.float64), bias.astype(np.float64)
+    with np.errstate(all="ignore"):
+        h = wide + other
+        first, second = parts(h, form)
+        grown = (
+            (1 + np.square(np.clip(h, -40, 1))) * (np.abs(wide) + np.abs(other)) / np.maximum(np.abs(h), 1)
+        )
+        size = (np.abs(first) + np.abs(second)) * (1 + np.nan_to_num(grown, nan=0.0, posinf=0.0))
+        size = np.abs(dy.astype(np.float64)) * np.maximum(size, rows.TAIL)
+    size = np.nan_to_num(size, nan=0.0, posinf=0.0)
+    return {"dx": size, "dbias": size.sum(axis=0)}
+
+
+def make_inputs(case: Case, rng: np.random.Generator) -> dict[str, Array]:
+    """Return ``x`` and a bias as of bias_gelu, and a gradient of ``y``."""
+    made = bias_gelu.make_inputs(case, rng)
+    shape = case.sizes["rows"], case.sizes["columns"]
+    return {"dy": rng.standard_normal(shape, dtype=np.float32), **made}
+
+
+def cost(sizes: Sizes, arrays: Arrays) -> Cost:
+    """Return every element of three arrays moved once, bias and its gradient too; 24 operations an element."""
+    count, each = sizes["rows"] * sizes["columns"], rows.itemsize(arrays)
+    return Cost((2 * count + sizes["columns"]) * each, (count + sizes["columns"]) * each, 24 * count)
+
+
+PROBLEM = Problem(
+    name="bias_gelu_backward",
+    summary="dx[r] = dy[r] * gelu'(x[r] + bias), dbias = sum of dx[r]",
+    operands=(
+        Operand("dy", "element", ("rows", "columns")),
+        Operand("x", "element", ("rows", "columns")),
+        Operand("bias", "element", ("columns",)),
+        Operand("dx", "element", ("rows", "columns"), role="out"),
+        Operand("dbias", "element", ("columns",), role="out"),
+    ),
+    make_inputs=make_inputs,
+    reference=reference,
+    magnitude=magnitude,
+    cost=cost,
+    cases=(
+        *column_sum.cases(),
+        rows.case("form with erf", 9, 300, {"form": gelus.ERF}),
+        rows.case(bias_gelu.WRONG, 2, 40, {}, bias_gelu.WRONG),
+        rows.case(f"{bias_gelu.WRONG}, with erf", 2, 40, {"form": gelus.ERF}, bias_gelu.WRONG),
+        rows.case(f"{bias_gelu.WRONG} in float16", 2, 40, {}, bias_gelu.WRONG, "float16"),
+    ),
+    parameters=(gelus.FORM,),
+    roundings=columns.roundings,
+)
+
+
+@cache
+def slope() -> Any:
+    """Return the device function ``(x, form)``: ``gelu_slope`` of ``backward.cuh``."""
+    from numba import cuda, float32
+
+    libdevice = cuda.libdevice
+    fmaf, erfcf = libdevice.fmaf, libdevice.erfcf
+    power_of_two = row_twins.approximation("ex2.approx.ftz.f32")
+    reciprocal = row_twins.approximation("rcp.approx.ftz.f32")
+    LOG2_E, CUBIC = math.log2(math.e), gelus.SLOPE * 0.044715
+    CUBIC_2, SLOPE_2 = float32(-LOG2_E * CUBIC), float32(-LOG2_E * gelus.SLOPE)
+    CUBIC_3, SLOPE_1, ONE, HALF = float32(3 * CUBIC), float32(gelus.SLOPE), float32(1), float32(0.5)
+    DENSITY, SQUARE = float32(1 / math.sqrt(2 * math.pi)), float32(-0.5 * LOG2_E)
+    ROOT, FAR_TANH, FAR_ERF = float32(-math.sqrt(0.5)), float32(10), float32(13)
+
+    @cuda.jit(device=True, forceinline=True)
+    def within(value, limit):
+        low = -limit if value < -limit else value
+        return limit if low > limit else low
+
+    @cuda.jit(device=True, forceinline=True)
+    def slope_either(x, form):
+        if form != 0:
+            near = within(x, FAR_TANH)
+            square = near * near
+            power = power_of_two(near * fmaf(square, CUBIC_2, SLOPE_2))
+            part = reciprocal(ONE + power)
+            return fmaf(near * part * (power * part), fmaf(square, CUBIC_3, SLOPE_1), part)
+        near = within(x, FAR_ERF)
+        density = DENSITY * power_of_two(near * near * SQUARE)
+        return fmaf(near, density, HALF * erfcf(ROOT * near))
+
+    return slope_either
+
+
+def unfused(THREADS: int, ROWS: int, BLOCKS: int, element: str) -> Any:
+    """Make the twins of bias_gelu_backward/unfused."""
+    from numba import cuda
+
+    to_float, from_float = elements.conversions(element)
+    gelu_slope, add_up = slope(), columns.sums(THREADS, ROWS, element)
+
+    def bias_gelu_backward_unfused_slope(dy, x, bias, dx, form):
+        i = cuda.grid(1)
+        if i < x.size:
+            r, c = i // x.shape[1], i % x.shape[1]
+            value = to_float(x[r, c]) + to_float(bias[c])
+            dx[r, c] = from_float(to_float(dy[r, c]) * gelu_slope(value, form))
+
+    def bias_gelu_backward_unfused_sum(dx, dbias, partials, finished):
+        add_up(dx, dbias, partials, finished)
+
+    return bias_gelu_backward_unfused_slope, bias_gelu_backward_unfused_sum
+
+
+def fused(THREADS: int, ROWS: int, BLOCKS: int, element: str) -> Any:
+    """Make the twin of bias_gelu_backward/fused."""
+    from numba import cuda, float32
+
+    ITEMS, WARPS, ZERO = elements.lanes(element), THREADS // 32, float32(0)
+    HELD, KEPT = 32 * ITEMS, ROWS * ITEMS
+    place, read_row, write_row, finish = columns.frame(THREADS, element)
+    load, _ = elements.vector_access(element)
+    to_float, _ = elements.conversions(element)
+    starts_at_vectors, put, gelu_slope = row_twins.starts_at_vectors(element), row_twins.put(ITEMS), slope()
+
+    def bias_gelu_backward_fused(dy, x, bias, dx, dbias, partials, finished, form):
+        scratch = cuda.shared.array((WARPS, HELD), float32)
+        value, passed = cuda.local.array(KEPT, float32), cuda.local.array(KEPT, float32)
+        total, added = cuda.local.array(ITEMS, float32), cuda.local.array(ITEMS, float32)
+        here = place(x)
+        _, splits, _, split, start, width = here
+        count, columns, lane = x.shape[0], x.shape[1], cuda.threadIdx.x % 32
+        is_aligned = starts_at_vectors(x, dx, columns) and starts_at_vectors(dy, bias, columns)
+        for i in range(ITEMS):
+            total[i], added[i] = ZERO, ZERO
+        if is_aligned:
+            if lane * ITEMS < width:
+                put(added, 0, load(bias, start + lane * ITEMS))
+        else:
+            for i in range(ITEMS):
+                if i * 32 + lane < width:
+                    added[i] = to_float(bias[start + i * 32 + lane])
+        row, step = split * WARPS + cuda.threadIdx.x // 32, splits * WARPS
+        while row < count:
+            for q in range(ROWS):
+                r = row + q * step
+                within = width if r < count else 0
+                read_row(x, r, start, within, lane, is_aligned, ZERO, value, q * ITEMS)
+                read_row(dy, r, start, within, lane, is_aligned, ZERO, passed, q * ITEMS)
+            for q in range(ROWS):
+                r = row + q * step
+                within = width if r < count else 0
+                for i in range(ITEMS):
+                    passed[q * ITEMS + i] *= gelu_slope(value[q * ITEMS + i] + added[i], form)
+                    total[i] += passed[q * ITEMS + i]
+                write_row(dx, r, start, within, lane, is_aligned, passed, q * ITEMS)
+            row += ROWS * step
+        finish(total, here, is_aligned, scratch, partials, finished, dbias)
+
+    return bias_gelu_backward_fused
+
+
+ARGUMENTS = ("dy", "x", "bias", "dx", "dbias")
+SUMMING = ("partials", "finished")
+COLUMNS: dict[str, Any] = {
+    "constants": columns.SHAPE,
+    "elements": ELEMENTS,
+    "constraint": columns.whole_tiles,
+    "temporaries": columns.PARTIALS,
+    "derived": columns.DERIVED,
+    "zeroed": ("finished",),
+}
+
+LADDER = (
+    Kernel(
+        PROBLEM,
+        "unfused",
+        (*ARGUMENTS, "rows", "columns", "form"),
+        columns.TILES,
+        unfused,
+        stages=(
+            Stage("slope", ("dy", "x", "bias", "dx", "rows", "columns", "form"), bias_gelu.EACH),
+            Stage("sum", ("dx", "dbias", *SUMMING, "rows", "columns", "splits"), columns.TILES),
+        ),
+        **COLUMNS,
+    ),
+    Kernel(
+        PROBLEM,
+        "fused",
+        (*ARGUMENTS, *SUMMING, "rows", "columns", "splits", "form"),
+        columns.TILES,
+        fused,
+        **COLUMNS,
+    ),
+)
