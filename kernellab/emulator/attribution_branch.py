@@ -14,6 +14,7 @@ _ONE_TO_ONE = {
     "st": ("ST", "STG", "STS", "STL"),
     "fma": ("FFMA", "DFMA", "HFMA2"),
     "shfl": ("SHFL",),
+    **dict.fromkeys(("ex2", "lg2", "sin", "cos", "tanh"), ("MUFU",)),
 }
 
 

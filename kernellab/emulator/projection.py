@@ -77,10 +77,11 @@ def project(
     lines = [instruction.line for instruction in body]
     block_of = _block_of_each_instruction(code)
     issued_with = _issuing_blocks(code, attribution)
+    expanded = {instruction.ptx_line for instruction in sass if is_routine(instruction)}
     by_block: dict[int, list[SassInstruction]] = {}
     meetings: list[int] = []
     is_meeting = False
-    for instruction in _without_padding(sass):
+    for instruction in _without_routines(_without_padding(sass)):
         line = instruction.ptx_line
         if line is None or not first_line <= line <= last_line:
             continue
@@ -101,7 +102,9 @@ def project(
     gone = _gone(code, attribution, counts)
     parts = _parts(code)
     for number, instructions in by_block.items():
-        copies = _copies(instructions, parts)
+        copies = _copies(
+            [each for each in instructions if each.ptx_line not in expanded] or instructions, parts
+        )
         own, issuing = code.first_block + number, code.first_block + issued_with[number]
         block_warps, block_lanes = counts.block_warps[issuing], counts.block_lanes[issuing]
         own_lanes = counts.block_lanes[own] if own != issuing else block_lanes
@@ -156,6 +159,37 @@ def _without_padding(sass: Sequence[SassInstruction]) -> list[SassInstruction]:
             continue
         found.append(instruction)
     return found
+
+
+def _without_routines(sass: Sequence[SassInstruction]) -> list[SassInstruction]:
+    """Drop the way to ptxas' own routines, which division and roots take for awkward operands only, and the
+    jump that follows the one that closes a loop: it is taken once, when the loop ends.
+
+    That way is the return address, the call, and on the same PTX line moves and the jump back.
+    """
+    found: list[SassInstruction] = []
+    way: int | None = None
+    for instruction in sass:
+        if is_routine(instruction):
+            way = instruction.ptx_line
+            if found and found[-1].opcode == "MOV" and found[-1].ptx_line == way:
+                found.pop()
+            continue
+        is_jump = instruction.opcode == "BRA" and instruction.predicate is None
+        if way is not None and instruction.ptx_line == way and (is_jump or "MOV" in instruction.opcode):
+            way = None if is_jump else way
+            continue
+        way = None
+        last = found[-1] if found else None
+        if is_jump and last is not None and last.opcode == "BRA" and last.ptx_line == instruction.ptx_line:
+            continue
+        found.append(instruction)
+    return found
+
+
+def is_routine(instruction: SassInstruction) -> bool:
+    """Say whether an instruction calls a routine of ptxas' own."""
+    return instruction.opcode.startswith("CALL") and "$__internal_" in instruction.operands
 
 
 def _block_of_each_instruction(code: Code) -> list[int]:

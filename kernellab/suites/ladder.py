@@ -26,7 +26,8 @@ SLOWER = 1.10
 SHARE = 2.6
 """Times the bench's budget that the whole catalogue may take."""
 FROM_HOST = (
-    "copy", "shared_stride", "uneven_work", "masked_rows", "take", "take_rows", "float_histogram",
+    "copy", "shared_stride", "uneven_work", "masked_rows", "take", "take_rows", "float_histogram", "horner",
+    "elementary",
 )  # fmt: skip
 """Problems whose inputs are more than numbers, or whose references take NumPy's own arrays only."""
 COLUMNS = (
