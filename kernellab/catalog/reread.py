@@ -1,0 +1,184 @@
+"""Reread: a set read again and again, so that its bytes over time are the bandwidth of the level that holds it."""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
+# ruff: noqa: N803, N806
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernellab.catalog import vectors
+from kernellab.kernel import Geometry, Kernel
+from kernellab.problem import Array, Arrays, Case, Cost, Operand, Parameter, Problem, Sizes
+
+TILE, THREADS = 4096, 256
+"""Floats of a tile, and the threads that read it, four vectors of four floats each."""
+LARGEST = 4
+"""The inputs are whole numbers below it: their sums are exact in whatever order."""
+
+
+def reference(data: Array, start: Array, reads: int) -> dict[str, Array]:
+    """Return, for each block and thread, the sum of data[2i] data[2i+1] over its floats of the tiles read, in float64."""
+    vectors_of = data.reshape(-1, TILE // (4 * THREADS), THREADS, 4).astype(np.float64)
+    sums = (vectors_of[..., 0::2] * vectors_of[..., 1::2]).sum(axis=(1, 3))
+    y = np.zeros((start.size, THREADS))
+    for read in range(int(reads) if start.size else 0):
+        y += sums[(start + read) % len(sums)]
+    return {"y": y}
+
+
+def make_inputs(case: Case, rng: np.random.Generator) -> dict[str, Array]:
+    """Return tiles of small whole numbers, and where blocks start, as far apart as can be."""
+    tiles, blocks = case.sizes["tiles"], case.sizes["blocks"]
+    data = rng.integers(0, LARGEST, (tiles, TILE)).astype(np.float32)
+    return {"data": data, "start": np.arange(blocks) * tiles // max(blocks, 1)}
+
+
+def cost(sizes: Sizes, arrays: Arrays) -> Cost:
+    """Return the set, read once, and the sums, written: reading it again is what is measured."""
+    read = 4 * TILE * sizes["tiles"] + 8 * sizes["blocks"]
+    return Cost(bytes_read=read, bytes_written=4 * THREADS * sizes["blocks"])
+
+
+def case(tiles: int, blocks: int, reads: int) -> Case:
+    """Return a case of a small set."""
+    name = f"{blocks} blocks read {reads} of {tiles} tiles"
+    return Case(name, {"tiles": tiles, "blocks": blocks}, {"reads": reads})
+
+
+PROBLEM = Problem(
+    name="reread",
+    summary="y[b][t] = sum of data[2i] data[2i+1] over thread t's floats of `reads` tiles from start[b] on, round and round",
+    operands=(
+        Operand("data", "float32", ("tiles", "TILE")),
+        Operand("start", "int64", ("blocks",), index_of="tiles"),
+        Operand("y", "float32", ("blocks", "THREADS"), role="out"),
+    ),
+    parameters=(Parameter("reads", "int32", default=16, minimum=0),),
+    make_inputs=make_inputs,
+    reference=reference,
+    cost=cost,
+    cases=(
+        case(3, 2, 16),
+        case(1, 2, 16),
+        *(case(*numbers) for numbers in ((3, 3, 7), (2, 1, 0), (1, 3, 35), (2, 0, 4), (0, 0, 4))),
+    ),
+)
+
+
+def products() -> tuple[Any, Any]:
+    """Return ``load(array, i)`` of four floats, and the device function ``add(sum, floats)``."""
+    from numba import cuda
+
+    load, _ = vectors.vector_access(4)
+
+    @cuda.jit(device=True)
+    def add(total, floats):
+        return cuda.fma(floats[2], floats[3], cuda.fma(floats[0], floats[1], total))
+
+    return load, add
+
+
+def everywhere(TILE: int, THREADS: int) -> Any:
+    """Make the twin of reread/global."""
+    from numba import cuda, float32
+
+    load, add = products()
+    ZERO, STEP = float32(0), 4 * THREADS
+
+    def reread_global(data, start, y, reads):
+        b, t = cuda.blockIdx.x, cuda.threadIdx.x
+        tile, tiles, total = start[b], data.shape[0], ZERO
+        for _ in range(reads):
+            first = tile * TILE + 4 * t
+            one, two = load(data, first), load(data, first + STEP)
+            three, four = load(data, first + 2 * STEP), load(data, first + 3 * STEP)
+            total = add(add(add(add(total, one), two), three), four)
+            tile = tile + 1 if tile + 1 < tiles else 0
+        y[b, t] = total
+
+    return reread_global
+
+
+def shared(TILE: int, THREADS: int) -> Any:
+    """Make the twin of reread/shared."""
+    from numba import cuda, float32, int32
+
+    load, add = products()
+    _, store = vectors.vector_access(4)
+    ZERO, STEP = float32(0), 4 * THREADS
+
+    def reread_shared(data, start, y, reads):
+        held = cuda.shared.array(0, float32)
+        b, t = cuda.blockIdx.x, cuda.threadIdx.x
+        size = data.size
+        for i in range(4 * t, size, STEP):
+            filled = load(data, i)
+            store(held, i, filled)
+        cuda.syncthreads()
+        first, total = int32(start[b] * TILE + 4 * t), ZERO
+        for _ in range(reads):
+            one, two = load(held, first), load(held, first + STEP)
+            three, four = load(held, first + 2 * STEP), load(held, first + 3 * STEP)
+            total = add(add(add(add(total, one), two), three), four)
+            first = int32(first + TILE if first + TILE < size else 4 * t)
+        y[b, t] = total
+
+    return reread_shared
+
+
+def registers(TILE: int, THREADS: int) -> Any:
+    """Make the twin of reread/registers."""
+    from numba import cuda, float32
+
+    load, add = products()
+    ZERO, STEP = float32(0), 4 * THREADS
+
+    def reread_registers(data, start, y, reads):
+        b, t = cuda.blockIdx.x, cuda.threadIdx.x
+        first, total = start[b] * TILE + 4 * t, ZERO
+        one, two = load(data, first), load(data, first + STEP)
+        three, four = load(data, first + 2 * STEP), load(data, first + 3 * STEP)
+        for _ in range(reads):
+            total = add(add(add(add(total, one), two), three), four)
+        y[b, t] = total
+
+    return reread_registers
+
+
+def four_vectors(constants: Sizes) -> str:
+    """Return why the constants do not suit the kernels, or nothing."""
+    tile, threads = constants["TILE"], constants["THREADS"]
+    is_right = (tile, threads) == (TILE, THREADS)
+    return "" if is_right else f"TILE is {tile} and THREADS {threads}, they must be {TILE} and {THREADS}"
+
+
+def one_tile(sizes: Sizes) -> str:
+    """Return why registers do not hold a set, or nothing."""
+    tiles = sizes["tiles"]
+    return "" if tiles == 1 else f"data has {tiles} tiles, registers hold one; give one tile"
+
+
+def rung(name: str, twin: Any, arguments: tuple[str, ...], **changes: Any) -> Kernel:
+    """Return a kernel whose block b makes the sums y[b]."""
+    dynamic = changes.pop("dynamic", None)
+    return Kernel(
+        PROBLEM,
+        name,
+        ("data", "start", "y", "reads", *arguments),
+        Geometry(("THREADS",), lambda at: (at["blocks"],), dynamic_shared=dynamic),
+        twin,
+        constants={"TILE": TILE, "THREADS": THREADS},
+        constraint=four_vectors,
+        alignment=16,
+        **changes,
+    )
+
+
+LADDER = (
+    rung("global", everywhere, ("tiles",)),
+    rung("shared", shared, ("tiles",), dynamic=lambda at: 4 * at["TILE"] * at["tiles"]),
+    rung("registers", registers, (), refusal=one_tile),
+)

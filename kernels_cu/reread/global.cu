@@ -1,0 +1,45 @@
+// reread/global: each block reads tiles of one set again and again, from whichever memory holds the set.
+//
+// computes  y[b][t] = products of neighbours in thread t's part of `reads` tiles from start[b] on, round and round
+// mapping   block b -> tiles start[b], start[b] + 1, ...; thread t -> four vectors of 16 bytes of each
+// load data 16 sectors/request
+// load start 1 sectors/request
+// store y 4 sectors/request
+// teaches   Bytes over time is the bandwidth of the level that a set fits into: every block reads all of it, so
+//           no multiprocessor gets by with a share that its L1 holds. Blocks start far apart, or all would ask
+//           for one line at once. Two loads or more are under way in each thread while it adds.
+// source    Konstantinidis and Cotronis, "A quantitative roofline model for GPU kernel performance estimation"
+
+#ifndef TILE
+#define TILE 4096
+#endif
+#ifndef THREADS
+#define THREADS 256
+#endif
+static_assert(TILE % (4 * THREADS) == 0, "reread/global: TILE must be whole vectors of all THREADS");
+static_assert(THREADS % 32 == 0 && THREADS <= 1024, "reread/global: THREADS must be whole warps");
+
+extern "C" __global__ __launch_bounds__(THREADS) void reread_global(const float* __restrict__ data,
+                                                                    const long long* __restrict__ start,
+                                                                    float* __restrict__ y, int reads,
+                                                                    long long tiles) {
+    constexpr int VECTORS = TILE / (4 * THREADS);
+    long long tile = start[blockIdx.x];
+    float sum = 0.0f;
+#pragma unroll 2
+    for (int read = 0; read < reads; ++read) {
+        const long long first = tile * (TILE / 4) + threadIdx.x;
+        float4 loaded[VECTORS];
+#pragma unroll
+        for (int v = 0; v < VECTORS; ++v) {
+            loaded[v] = reinterpret_cast<const float4*>(data)[first + v * THREADS];
+        }
+#pragma unroll
+        for (int v = 0; v < VECTORS; ++v) {
+            sum = __fmaf_rn(loaded[v].x, loaded[v].y, sum);
+            sum = __fmaf_rn(loaded[v].z, loaded[v].w, sum);
+        }
+        tile = tile + 1 < tiles ? tile + 1 : 0;
+    }
+    y[(long long)blockIdx.x * THREADS + threadIdx.x] = sum;
+}
