@@ -62,6 +62,10 @@ class ExecutionError(LabError, RuntimeError):
     """A kernel that went wrong while it ran: out of bounds, misaligned, a deadlock, the instruction budget."""
 
 
+class OutOfMemoryError(ExecutionError, MemoryError):
+    """Device memory that does not suffice, also after the pools were freed; says who holds what."""
+
+
 @contextlib.contextmanager
 def speaking_as(who: str) -> Iterator[None]:
     """Tell what is refused in the name of the function that was called, and not of the rung that it took.

@@ -439,6 +439,8 @@ class World:
             free_all_blocks=self._free,
             used_bytes=lambda: self.used,
             free_bytes=lambda: 0,
+            total_bytes=lambda: self.used,
+            n_free_blocks=lambda: 0,
             get_limit=lambda: 0,
         )
         properties = {

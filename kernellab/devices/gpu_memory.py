@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from kernellab.arrays import ArraySpec, spec_of
-from kernellab.errors import ExecutionError
+from kernellab.errors import OutOfMemoryError
 from kernellab.verify import poison_byte, poisoned
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Memory:
 
         Raises
         ------
-        ExecutionError
+        OutOfMemoryError
             If it is still short; says who holds what.
         """
         error_type = self.cupy.cuda.memory.OutOfMemoryError
@@ -67,23 +68,29 @@ class Memory:
         try:
             return make()
         except error_type as error:
-            free, total = self.cupy.cuda.runtime.memGetInfo()
-            pool = self.cupy.get_default_memory_pool()
-            limit = f", its limit is {pool.get_limit()} bytes" if pool.get_limit() else ""
-            raise ExecutionError(
-                f"gpu: out of memory ({error}); CuPy's pool holds {pool.used_bytes()} bytes in use and "
-                f"{pool.free_bytes()} free{limit}; the device has {free} of {total} bytes free; "
-                "free arrays or take a smaller size"
+            raise OutOfMemoryError(
+                f"gpu: out of memory ({error}); {self.holders()}; free arrays or take a smaller size"
             ) from error
+
+    def holders(self) -> str:
+        """Say what each pool holds, and what the device has left."""
+        free, total = self.cupy.cuda.runtime.memGetInfo()
+        pool, pinned = self.cupy.get_default_memory_pool(), self.cupy.get_default_pinned_memory_pool()
+        limit = f", its limit is {pool.get_limit()} bytes" if pool.get_limit() else ""
+        return (
+            f"CuPy's pool holds {pool.used_bytes()} bytes in use and {pool.free_bytes()} free of "
+            f"{pool.total_bytes()}{limit}; its page-locked pool has {pinned.n_free_blocks()} blocks free; "
+            f"Numba has {_pending()} bytes to give back; the device has {free} of {total} bytes free, "
+            f"{total - free} used"
+        )
 
     def free_pools(self) -> None:
         """Give what CuPy and Numba keep for later back to the driver."""
         self.cupy.get_default_memory_pool().free_all_blocks()
         self.cupy.get_default_pinned_memory_pool().free_all_blocks()
-        with suppress(Exception):  # Numba may not be there, or hold nothing
-            from kernellab.compile.numba_cuda import cuda_module
-
-            cuda_module().current_context().deallocations.clear()
+        deallocations = _deallocations()
+        if deallocations is not None:
+            deallocations.clear()
 
     def available(self) -> int:
         """Return how many bytes could be allocated now: free on the device, and free in CuPy's pool."""
@@ -170,6 +177,21 @@ def carrier(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def carried(array: Any) -> Any:
     """Return a host array's bits in the dtype in which the device holds them."""
     return array.view(carrier(array.dtype))
+
+
+def _deallocations() -> Any:
+    """Return what Numba has yet to give back; None where it is not in use."""
+    if "numba.cuda" not in sys.modules:  # it holds nothing then, and takes long to import
+        return None
+    with suppress(Exception):
+        from kernellab.compile.numba_cuda import cuda_module
+
+        return cuda_module().current_context().deallocations
+    return None
+
+
+def _pending() -> int:
+    return int(getattr(_deallocations(), "_size", 0))
 
 
 def _padded(nbytes: int) -> int:

@@ -18,7 +18,9 @@ from kernellab import catalog
 from kernellab.devices import gpu as gpu_module
 from kernellab.devices.gpu_health import Health
 from kernellab.devices.gpu_launch import architecture, check_threads, image_of, most_threads
+from kernellab.errors import OutOfMemoryError
 from kernellab.plan import bind
+from kernellab.sweeps import ascending
 
 COPY = catalog.kernel("copy/scalar")
 
@@ -388,10 +390,29 @@ def test_short_of_memory_the_pools_are_freed_once(world, device):
 def test_still_short_it_says_who_holds_what(world, device):
     world.memory = 50
     with pytest.raises(
-        kl.ExecutionError,
-        match=r"out of memory .*CuPy's pool holds 0 bytes in use and 0 free; the device has 50",
+        OutOfMemoryError,
+        match=r"out of memory .*CuPy's pool holds 0 bytes in use and 0 free of 0; .* Numba has 0 bytes to give "
+        r"back; the device has 50 of 50 bytes free, 0 used; free arrays or take a smaller size",
     ):
         device.allocate(lambda: world.cupy.empty((100,), np.uint8))
+    assert world.frees == 2
+
+
+def test_the_larger_sizes_of_a_sweep_are_skipped_once_memory_is_short(world, device):
+    world.memory, notes, tried = 1000, [], []
+
+    def attempt(nbytes):
+        tried.append(nbytes)
+        return device.allocate(lambda: world.cupy.empty((nbytes,), np.uint8)).nbytes
+
+    assert ascending((4096, 512, 2048, 768), int, attempt, notes) == {512: 512, 768: 768}
+    assert tried == [512, 768, 2048]
+    assert notes[0].startswith("left out: 2 of 4 sizes, from 2048 on: gpu: out of memory")
+
+
+def test_a_sweep_ends_for_no_other_error(device):
+    with pytest.raises(kl.ExecutionError, match="broken"):
+        ascending((1, 2), int, lambda n: (_ for _ in ()).throw(kl.ExecutionError("broken")), [])
 
 
 def poke(array, offset):

@@ -12,6 +12,7 @@ import pytest
 
 import kernellab as kl
 from kernellab import catalog
+from kernellab.sweeps import ascending
 
 GOOD = "if (i < n) y[i] = x[i];"
 
@@ -145,6 +146,12 @@ def test_the_pool_is_freed_once_when_memory_is_short(cupy, device):
         assert larger.nbytes == more
         with pytest.raises(kl.ExecutionError, match=r"out of memory .* its limit is \d+ bytes"):
             device.allocate(lambda: cupy.empty(kept + 2**30, np.uint8))
+        del larger
+        notes = []
+        sizes = (kept + 2**31, half, kept + 2**32)
+        done = ascending(sizes, int, lambda n: device.allocate(lambda: cupy.empty(n, np.uint8)).nbytes, notes)
+        assert list(done) == [half]
+        assert notes[0].startswith("left out: 2 of 3 sizes")
     finally:
         pool.set_limit(size=0)
 
