@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kernellab.errors import SpecError, UnavailableError
+from kernellab.instruments.profiler import NOBODY
 from kernellab.tensor_map import TensorMap
 from kernellab.tensor_table import TensorTable
 
@@ -43,6 +44,7 @@ class Launcher:
         self._functions: dict[tuple[int, str, str], Any] = {}
         self._dispatchers: dict[tuple[Any, ...], Any] = {}
         self._opted: dict[tuple[int, int], int] = {}
+        self.profiler = NOBODY
 
     # -- CUDA C
     def raw_call(self, program: Program, launch: Launch, buffers: Mapping[str, Any]) -> Callable[[], None]:
@@ -66,7 +68,7 @@ class Launcher:
             except health.errors() as error:
                 raise health.blame(kernel.id, error) from error
 
-        return call
+        return self.profiler.wrapped(kernel.id, call)
 
     def _opt_in(self, launch: Launch, function: Any) -> None:
         """Let the kernel have its dynamic shared memory; never less than an earlier launch was given."""
@@ -145,7 +147,7 @@ class Launcher:
             except health.errors() as error:
                 raise health.blame(kernel.id, error) from error
 
-        return call
+        return self.profiler.wrapped(kernel.id, call)
 
     def _numba_scope(self, cuda: Any, number: int) -> Callable[[], Any]:
         """Return what makes Numba work on CuPy's device: nothing, as long as there is only one."""

@@ -173,6 +173,25 @@ class Claim:
 
 
 @dataclass(frozen=True)
+class Observed:
+    """What an experiment saw on a GPU beside its points, in one language.
+
+    Attributes
+    ----------
+    claims : mapping of str to (str, str)
+        By the claim's text, the verdict and our number.
+    pictures : tuple of Picture
+        To be drawn.
+    notes : tuple of str
+        What was left out and why.
+    """
+
+    claims: Mapping[str, tuple[str, str]]
+    pictures: tuple[Picture, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Experiment:
     """One question.
 
@@ -198,6 +217,9 @@ class Experiment:
         In which it runs where nobody says: those that do not keep people waiting.
     prepare : callable, optional
         Called before anything is compiled, such as to write sources that are generated.
+    observe : callable, optional
+        ``observe(clock) -> Observed``, once for each language where there is a GPU: what is no point's, such as
+        how several kernels and copies get on beside each other. It judges what it measures of the claims.
     """
 
     name: str
@@ -211,6 +233,7 @@ class Experiment:
     languages: tuple[Language, ...] = LANGUAGES
     unasked: tuple[Language, ...] = LANGUAGES
     prepare: Callable[[], object] | None = None
+    observe: Callable[[GpuClock], Observed] | None = None
 
     @property
     def points(self) -> tuple[Point, ...]:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
+from kernellab.timeline import STAGES, Span
+
 
 @dataclass(frozen=True)
 class Bar:
@@ -88,7 +90,40 @@ class LaneMap:
     lines: tuple[SourceLine, ...]
 
 
-Picture: TypeAlias = Bars | BankMap | LaneMap
+@dataclass(frozen=True)
+class Timeline:
+    """When the stages of a pipeline's chunks ran; a row a stage, so that what overlaps stands above each other.
+
+    Attributes
+    ----------
+    title, unit : str
+        What ran, and what time is shown in.
+    spans : tuple of Span
+        In seconds, or in steps of a schedule.
+    scale : float
+        What a span's times are multiplied by to be shown.
+    """
+
+    title: str
+    unit: str
+    spans: tuple[Span, ...]
+    scale: float = 1.0
+
+    @property
+    def total(self) -> float:
+        """When the last one ends."""
+        return max((span.stop for span in self.spans), default=0.0)
+
+    @property
+    def rows(self) -> dict[str, list[Span]]:
+        """The spans of each stage, in the order of stages."""
+        rows: dict[str, list[Span]] = {stage: [] for stage in STAGES}
+        for span in self.spans:
+            rows[span.stage].append(span)
+        return rows
+
+
+Picture: TypeAlias = Bars | BankMap | LaneMap | Timeline
 
 
 def picture_to_dict(picture: Picture) -> dict[str, Any]:
@@ -103,5 +138,7 @@ def picture_from_dict(data: Mapping[str, Any]) -> Picture:
         return BankMap(title, tuple(tuple(row) for row in data["wavefronts"]))
     if data["kind"] == "LaneMap":
         return LaneMap(title, tuple(SourceLine(**line) for line in data["lines"]))
+    if data["kind"] == "Timeline":
+        return Timeline(title, data["unit"], tuple(Span(**span) for span in data["spans"]), data["scale"])
     bars = tuple(Bar(bar["label"], bar["values"]) for bar in data["bars"])
     return Bars(title, data["unit"], bars, data["full"], data["ideal"])

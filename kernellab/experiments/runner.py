@@ -25,10 +25,12 @@ from kernellab.experiments.experiment import (
     Rows,
     Sweep,
 )
+from kernellab.instruments.profiler import NOBODY, Profiler
 from kernellab.kernel import LANGUAGES, Kernel, Language
 
 if TYPE_CHECKING:
     from kernellab.devices.program import Device
+    from kernellab.experiments.picture import Picture
     from kernellab.instruments.clock import Mode
     from kernellab.record import Record
 
@@ -45,6 +47,7 @@ def run(
     device: str | Device = "auto",
     languages: Sequence[Language] | None = None,
     progress: Progress | None = None,
+    profiler: Profiler = NOBODY,
 ) -> Result:
     """Run an experiment.
 
@@ -60,6 +63,8 @@ def run(
         In which languages; each is judged for itself. By default those that the experiment is run in unasked.
     progress : callable, optional
         ``progress(what, done, total)``, called before each step.
+    profiler : Profiler, optional
+        Who watches. While it captures, nothing is timed: its tools do that, and may hold each launch back.
 
     Returns
     -------
@@ -86,36 +91,62 @@ def run(
         experiment.prepare()
     has_clock = hasattr(where, "stopwatch")
     _compile(experiment, where, languages, has_clock, lambda what: report(what, 0, total))
+    is_timed = has_clock and not profiler.is_capturing
     panels = []
     notes: list[str] = list(experiment.lessons)
+    timed: dict[tuple[str, str], tuple[str, str]] = {}
+    pictures: list[Picture] = []
     done = 0
-    for sweep in experiment.sweeps:
-        records: dict[str, dict[str, Record]] = {language: {} for language in languages}
-        for point in sweep.points:
-            for language in languages:
-                report(f"{experiment.name}: {point.label}", done, total)
-                done += 1
-                if language == "numba" and not point.kernel.has_twin:
-                    notes.append(f"{point.label}: no Numba twin: {point.kernel.twin}")
-                    continue
-                place: str | Device = "both" if is_both else where
-                if where.name == "gpu" and point.kernel.fault:
-                    notes.append(f"{point.label}: not run on a GPU: {point.kernel.fault}")
-                    if not is_both:
+    with profiler.capture(), profiler.range(experiment.name):
+        for sweep in experiment.sweeps:
+            records: dict[str, dict[str, Record]] = {language: {} for language in languages}
+            for point in sweep.points:
+                for language in languages:
+                    report(f"{experiment.name}: {point.label}", done, total)
+                    done += 1
+                    if language == "numba" and not point.kernel.has_twin:
+                        notes.append(f"{point.label}: no Numba twin: {point.kernel.twin}")
                         continue
-                    place = "emulator"
-                records[language][point.label] = _measure(experiment, point, language, place)
-        if has_clock:
-            report(f"{experiment.name}: timing {sweep.title}", done, total)
-            time_sweep(sweep, where, records, notes)
-        panels.append(_panel(sweep, records))
-    timed = {}
-    if has_clock:
+                    place: str | Device = "both" if is_both else where
+                    if where.name == "gpu" and point.kernel.fault:
+                        notes.append(f"{point.label}: not run on a GPU: {point.kernel.fault}")
+                        if not is_both:
+                            continue
+                        place = "emulator"
+                    with profiler.range(f"{point.label} {language}"):
+                        mode: Mode | None = "cold" if is_timed and point.large is None else None
+                        records[language][point.label] = _measure(experiment, point, language, place, mode)
+            if is_timed:
+                report(f"{experiment.name}: timing {sweep.title}", done, total)
+                time_sweep(sweep, where, records, notes)
+            panels.append(_panel(sweep, records))
+        if has_clock and experiment.observe is not None:
+            report(f"{experiment.name}: on the GPU", total, total)
+            _observe(experiment, where, languages, timed, pictures, notes)
+    if is_timed:
         report(f"{experiment.name}: timing what claims say of time", total, total)
-        timed = _time_claims(experiment, where, languages)
+        timed |= _time_claims(experiment, where, languages)
     report(f"{experiment.name}: done", total, total)
     name = "both" if is_both else where.name
-    return judge(experiment, name, tuple(languages), tuple(panels), tuple(notes), started, timed)
+    result = judge(experiment, name, tuple(languages), tuple(panels), tuple(notes), started, timed)
+    return replace(result, pictures=(*result.pictures, *pictures))
+
+
+def _observe(
+    experiment: Experiment, where: Device, languages: Sequence[Language],
+    timed: dict[tuple[str, str], tuple[str, str]], pictures: list[Picture], notes: list[str],
+) -> None:  # fmt: skip
+    """Gather what an experiment sees on a GPU beside its points."""
+    assert experiment.observe is not None
+    for language in languages:
+        try:
+            seen = experiment.observe(GpuClock(where, language))
+        except LabError as error:
+            timed |= {(claim.text, language): (NOT_TIMED, str(error)) for claim in experiment.claims}
+            continue
+        timed |= {(text, language): found for text, found in seen.claims.items()}
+        pictures += seen.pictures
+        notes += seen.notes
 
 
 def _time_claims(
@@ -188,11 +219,12 @@ def _compile(
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _measure(experiment: Experiment, point: Point, language: Language, where: str | Device) -> Record:
+def _measure(
+    experiment: Experiment, point: Point, language: Language, where: str | Device, mode: Mode | None
+) -> Record:
     from kernellab.instruments.reading import Reading
     from kernellab.measurement import measure
 
-    mode: Mode | None = None if point.large else "cold"
     if point.arrays is None:
         record = measure(point.kernel, case=point.case, language=language, device=where, mode=mode)
     else:

@@ -6,7 +6,7 @@ import importlib.resources
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kernellab.experiments.picture import BankMap, Bars, LaneMap
+from kernellab.experiments.picture import BankMap, Bars, LaneMap, Timeline
 from kernellab.report.numbers import language_name, plain, short
 from kernellab.report.pictures import DIGITS, LANES, SHOWN_WAVEFRONTS
 from kernellab.report.source import source_tables
@@ -123,7 +123,33 @@ def _picture(picture: Picture) -> dict[str, Any]:
         return _bars(picture)
     if isinstance(picture, BankMap):
         return _bank_map(picture)
+    if isinstance(picture, Timeline):
+        return _timeline(picture)
     return _lane_map(picture)
+
+
+def _timeline(picture: Timeline) -> dict[str, Any]:
+    def percent(time: float) -> float:
+        return round(100 * time / picture.total, 3)
+
+    rows = [
+        {
+            "stage": stage,
+            "spans": [
+                {
+                    "left": percent(span.start),
+                    "width": percent(span.stop - span.start),
+                    "stream": span.stream,
+                    "about": f"chunk {span.chunk} on stream {span.stream}: {plain(span.start * picture.scale, 3)} "
+                    f"to {plain(span.stop * picture.scale, 3)} {picture.unit}",
+                }
+                for span in spans
+            ],
+        }
+        for stage, spans in picture.rows.items()
+    ]
+    end = f"{plain(picture.total * picture.scale, 3)} {picture.unit}"
+    return {"kind": "timeline", "title": picture.title, "rows": rows, "end": end}
 
 
 def _bars(picture: Bars) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from kernellab.experiments.picture import BankMap, Bars, LaneMap
+from kernellab.experiments.picture import BankMap, Bars, LaneMap, Timeline
 from kernellab.report.numbers import language_name, plain, short
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ STYLES = {"cuda-c": "green", "numba": "cyan"}
 LANES = 32
 SHOWN_WAVEFRONTS = 6
 DIGITS = "0123456789abcdefghijklmnopqrstuv"
+STREAM_STYLES = ("green", "cyan", "magenta", "yellow")
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ def draw(picture: Picture, width: int = 80, signs: Signs = UNICODE) -> list[Text
 
     Parameters
     ----------
-    picture : Bars, BankMap or LaneMap
+    picture : Bars, BankMap, LaneMap or Timeline
         What to draw.
     width : int
         Columns there are.
@@ -49,6 +50,8 @@ def draw(picture: Picture, width: int = 80, signs: Signs = UNICODE) -> list[Text
         return _bars(picture, width, signs)
     if isinstance(picture, BankMap):
         return _bank_map(picture, signs)
+    if isinstance(picture, Timeline):
+        return _timeline(picture, width, signs)
     return _lane_map(picture, width, signs)
 
 
@@ -115,6 +118,22 @@ def _lane_map(picture: LaneMap, width: int, signs: Signs) -> list[Text]:
         )
         row.truncate(width, overflow="ellipsis" if signs is UNICODE else "crop")
         lines.append(row)
+    return lines
+
+
+def _timeline(picture: Timeline, width: int, signs: Signs) -> list[Text]:
+    lines = [Text(f"{picture.title} (a sign a chunk, a colour a stream)", "bold")]
+    room = max(map(len, picture.rows))
+    length = max(20, min(width, 120) - room - 4)
+    for stage, spans in picture.rows.items():
+        cells = [(signs.idle, "dim")] * length
+        for span in spans:
+            first, last = (int(length * time / picture.total) for time in (span.start, span.stop))
+            sign = DIGITS[span.chunk % len(DIGITS)], STREAM_STYLES[span.stream % len(STREAM_STYLES)]
+            cells[first : max(last, first + 1)] = [sign] * (max(last, first + 1) - first)
+        lines.append(Text.assemble(f"  {stage:<{room}} ", *cells[:length]))
+    end = f"{plain(picture.total * picture.scale, 3)} {picture.unit}"
+    lines.append(Text(f"  {'':<{room}} 0{end:>{length - 1}}", "dim"))
     return lines
 
 
