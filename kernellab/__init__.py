@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kernellab.api import apply
     from kernellab.api_histogram import histogram
     from kernellab.api_matmul import matmul, matmul_bias_gelu
+    from kernellab.api_occupancy import occupancy
     from kernellab.api_reduce import argmax, cumsum, max, sum
     from kernellab.api_rows import (
         bias_gelu,
@@ -84,6 +85,7 @@ _HOMES = {
     "max": "api_reduce",
     "measure": "measurement",
     "pipeline": "pipeline",
+    "occupancy": "api_occupancy",
     "relu": "functions",
     "residual_layernorm": "api_rows",
     "rmsnorm": "api_rows",
@@ -153,6 +155,7 @@ __all__ = [
     "matmul_bias_gelu",
     "max",
     "measure",
+    "occupancy",
     "pipeline",
     "relu",
     "residual_layernorm",

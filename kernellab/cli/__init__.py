@@ -199,6 +199,30 @@ def trace(
 
 @app.command()
 @handled
+def occupancy(
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help="Registers a thread, PROBLEM/RUNG, or FILE.cu::ENTRY.")
+    ],
+    block: Annotated[
+        str | None, typer.Option("--block", help="Threads along x,y,z; of a rung its own by default.")
+    ] = None,
+    shared_mem: Annotated[
+        int | None, typer.Option("--shared-mem", help="Dynamic shared memory of a block, bytes.")
+    ] = None,
+    grid: Annotated[str | None, typer.Option("--grid", help="Blocks along x,y,z: its waves.")] = None,
+    language: LanguageName = LanguageName.CUDA_C,
+    arch: Annotated[str, typer.Option("--arch", help="sm_75 to sm_121.")] = "sm_90",
+    json_file: Json = None,
+) -> None:
+    """Say how many blocks a multiprocessor holds, what limits them, and how a grid fills a device."""
+    from kernellab.cli.occupancy_command import occupancy as command
+
+    twin = "numba" if language.value == "numba" else "cuda-c"
+    command(target, block, shared_mem, grid, twin, arch, json_file)  # type: ignore[arg-type]
+
+
+@app.command()
+@handled
 def bench(
     what: Annotated[str, typer.Argument(help="emulator, gpu for all of a GPU's suites, or one of them.")],
     out: Annotated[

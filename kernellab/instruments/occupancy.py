@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from kernellab.checks import HOPPER
 from kernellab.errors import SpecError
 
 WARP = 32
@@ -81,12 +82,86 @@ class Occupancy:
     limited_by : tuple of str
         What no further block finds room in: ``"warps"``, ``"blocks"``, ``"registers"``, ``"shared memory"``,
         ``"barriers"``.
+    room : mapping of str to int
+        How many blocks each of these has room for.
     """
 
     blocks: int
     warps: int
     fraction: float
     limited_by: tuple[str, ...]
+    room: Mapping[str, int] = field(default_factory=dict, repr=False)
+
+    @property
+    def limiter(self) -> str:
+        """What `limited_by` holds, in words."""
+        return " and ".join(self.limited_by)
+
+    def waves(self, blocks: int, multiprocessors: int = HOPPER.multiprocessors) -> Waves:
+        """Return how a grid of so many blocks fills a device; by default one of an H200's 132 multiprocessors.
+
+        Raises
+        ------
+        SpecError
+            If a block does not fit at all, or a number is negative or 0.
+
+        Examples
+        --------
+        >>> found = occupancy("sm_90", threads=256, registers=32).waves(1057)
+        >>> found.full, found.tail, round(found.efficiency, 3)
+        (1, 1, 0.5)
+        """
+        if blocks < 0 or multiprocessors < 1:
+            what, value = ("multiprocessors", multiprocessors) if blocks >= 0 else ("grid", blocks)
+            raise SpecError(
+                f"occupancy: {what} is {value}, it must be at least {what[0] == 'm':d}; correct it"
+            )
+        if not self.blocks:
+            raise SpecError(
+                f"occupancy: a block does not fit a multiprocessor, for its {self.limiter}, so no grid runs; "
+                "make the block smaller"
+            )
+        return Waves(blocks, self.blocks * multiprocessors)
+
+
+@dataclass(frozen=True)
+class Waves:
+    """A grid on a device whose multiprocessors take blocks as long as there is room.
+
+    Attributes
+    ----------
+    blocks : int
+        Of the grid.
+    capacity : int
+        Blocks that are resident at a time: a full wave.
+    """
+
+    blocks: int
+    capacity: int
+
+    @property
+    def count(self) -> float:
+        """Waves, the last by its share."""
+        return self.blocks / self.capacity
+
+    @property
+    def full(self) -> int:
+        """Full waves."""
+        return self.blocks // self.capacity
+
+    @property
+    def tail(self) -> int:
+        """Blocks left over for a last wave; 0 where the last is full."""
+        return self.blocks % self.capacity
+
+    @property
+    def efficiency(self) -> float:
+        """Share of the places in all waves that hold a block; 0 for an empty grid.
+
+        The grid's speed is that share of the best if all blocks take equally long, whoever runs beside them.
+        """
+        started = self.full + bool(self.tail)
+        return self.count / started if started else 0.0
 
 
 def multiprocessor(arch: str) -> Multiprocessor:
@@ -160,7 +235,7 @@ def occupancy(arch: str, threads: int, registers: int, shared_bytes: int = 0, ba
         room["barriers"] = chip.blocks * chip.barriers_per_block // barriers
     blocks = min(room.values())
     limited_by = tuple(name for name, count in room.items() if count == blocks)
-    return Occupancy(blocks, blocks * warps, blocks * warps / chip.warps, limited_by)
+    return Occupancy(blocks, blocks * warps, blocks * warps / chip.warps, limited_by, room)
 
 
 def _up(count: int, unit: int) -> int:

@@ -1,0 +1,169 @@
+"""`occupancy`: how many blocks of a kernel a multiprocessor holds, what limits them, and how a grid fills them."""
+
+from __future__ import annotations
+
+import math
+import operator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernellab.errors import ArgumentError, SpecError
+from kernellab.instruments import occupancy as calculator
+from kernellab.instruments.occupancy import Occupancy
+from kernellab.kernel import Kernel, Language
+
+if TYPE_CHECKING:
+    from kernellab.compile.binary import Binary
+
+ARCH = "sm_90"
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What one block of a kernel takes.
+
+    Attributes
+    ----------
+    threads : int
+    registers : int
+        A thread.
+    shared_bytes : int
+        Static and dynamic.
+    barriers : int
+        Named barriers.
+    """
+
+    threads: int
+    registers: int
+    shared_bytes: int = 0
+    barriers: int = 1
+
+    def occupancy(self, arch: str = ARCH) -> Occupancy:
+        """Return the occupancy on an architecture."""
+        return calculator.occupancy(arch, self.threads, self.registers, self.shared_bytes, self.barriers)
+
+
+def occupancy(
+    kernel: int | str | Kernel,
+    threads: int | None = None,
+    shared_mem: int | None = None,
+    *,
+    language: Language = "cuda-c",
+    arch: str = ARCH,
+) -> Occupancy:
+    """Return how many blocks and warps of a kernel a multiprocessor holds, and what limits them.
+
+    Parameters
+    ----------
+    kernel : int, str or Kernel
+        Registers a thread, 0 to 255; an id such as ``"transpose/padded"`` or a Kernel, compiled to see what it
+        takes; or a CUDA C or PTX file and its entry, ``"mine.cu::my_kernel"``.
+    threads : int, optional
+        Of one block, 1 to 1024; by default the block of the kernel's first case.
+    shared_mem : int, optional
+        Dynamic shared memory of a block in bytes, beside what the source declares; by default what the kernel's
+        first case takes, and 0 for registers and files. Where only registers are given: all of it.
+    language : {"cuda-c", "numba"}
+        Which twin of the catalogue's kernel.
+    arch : str
+        ``"sm_75"`` to ``"sm_121"``.
+
+    Returns
+    -------
+    Occupancy
+        ``blocks``, ``warps``, ``fraction``, ``limited_by`` and ``limiter``; ``waves(grid)`` says how a grid
+        fills a device.
+
+    Raises
+    ------
+    ArgumentError
+        If the threads are not known, or something is of the wrong kind.
+    SpecError
+        For a number out of range, or an unknown kernel, file or architecture.
+    CompileError, UnavailableError
+        If the kernel cannot be compiled.
+
+    Examples
+    --------
+    >>> import kernellab as kl
+    >>> found = kl.occupancy(40, threads=256)
+    >>> found.blocks, found.warps, found.fraction, found.limiter
+    (6, 48, 0.75, 'registers')
+    >>> kl.occupancy(32, 256, shared_mem=100_000).limiter
+    'shared memory'
+    >>> kl.occupancy(32, 256).waves(1057).tail
+    1
+    """
+    return needs(kernel, threads, shared_mem, language, arch).occupancy(arch)
+
+
+def needs(
+    kernel: int | str | Kernel,
+    threads: int | None = None,
+    shared_mem: int | None = None,
+    language: Language = "cuda-c",
+    arch: str = ARCH,
+) -> Needs:
+    """Return what one block takes; as `occupancy` takes it."""
+    calculator.multiprocessor(arch)
+    if isinstance(kernel, Kernel) or (isinstance(kernel, str) and not is_file(kernel)):
+        return _of_kernel(kernel, threads, shared_mem, language, arch)
+    if threads is None:
+        raise ArgumentError(f"occupancy: the threads of a block of {kernel} are not known; pass threads=256")
+    count, dynamic = operator.index(threads), operator.index(shared_mem or 0)
+    if isinstance(kernel, str):
+        return _taken(*_file(kernel, arch), count, dynamic)
+    try:
+        registers = operator.index(kernel)
+    except TypeError:
+        rule = "it must be registers a thread, a kernel's id or FILE::ENTRY"
+        raise ArgumentError(f"occupancy: kernel is {kernel!r}, {rule}; pass one of these") from None
+    return Needs(count, registers, dynamic)
+
+
+def is_file(target: str) -> bool:
+    """Say whether a target is a file, with its entry or without."""
+    return "::" in target or Path(target).suffix in (".cu", ".ptx")
+
+
+def _of_kernel(
+    kernel: str | Kernel, threads: int | None, shared_mem: int | None, language: Language, arch: str
+) -> Needs:
+    from kernellab.devices.emulated import EmulatedDevice
+    from kernellab.measurement import prepare
+
+    device = EmulatedDevice(arch)
+    plan = prepare(kernel, (), device=device, parameters={}).plan
+    launch = plan.steps[0]
+    program = device.build(plan.kernel, language, with_ladder=False)
+    count = math.prod(launch.block) if threads is None else operator.index(threads)
+    dynamic = launch.shared_mem if shared_mem is None else operator.index(shared_mem)
+    return _taken(program.binary(launch.kernel), program.entry(launch.kernel), count, dynamic)
+
+
+def _file(target: str, arch: str) -> tuple[Binary, str]:
+    from kernellab.compile import assemble_ptx, compile_cuda, find_entry
+    from kernellab.trace import is_ptx
+
+    name, _, entry = target.partition("::")
+    try:
+        text = Path(name).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise SpecError(f"occupancy: {name} cannot be read: {error.strerror}; write FILE::ENTRY") from error
+    expressions = (entry,) if entry and not entry.isidentifier() else ()
+    binary = (
+        assemble_ptx(text, path=name)
+        if is_ptx(text)
+        else compile_cuda(text, path=name, arch=arch, name_expressions=expressions)
+    )
+    return binary, find_entry(binary, entry or None)
+
+
+def _taken(binary: Binary, entry: str, threads: int, dynamic: int) -> Needs:
+    from kernellab.compile import resource_usage
+
+    if dynamic < 0:
+        raise SpecError(f"occupancy: shared_mem is {dynamic}, it must be at least 0; correct it")
+    used = resource_usage(binary)[entry]
+    return Needs(threads, used.registers, used.shared_bytes + dynamic, used.barriers)
