@@ -15,11 +15,11 @@ PROBLEMS = (
     *("horner", "elementary"),
     *("sum", "max", "argmax", "row_sum", "row_max", "row_argmax"),
     "column_sum",
-    *("chase", "reread"),
+    *("chase", "reread", "tally"),
     *("cumsum", "row_cumsum", "histogram", "float_histogram"),
     *("softmax", "layernorm", "rmsnorm"),
     *("layernorm_gelu", "residual_layernorm", "bias_gelu", "softmax_dropout"),
-    "bias_gelu_backward",
+    *("bias_gelu_backward", "softmax_cross_entropy"),
     *("matmul", "matmul_nt", "matmul_bias_gelu", "matmul_nt_bias_gelu"),
     *("unscale", "global_norm", "adamw", "update_scale"),
 )

@@ -43,7 +43,7 @@ def test_header(rung):
     plain = [operand for operand in rung.operands if operand.name not in rung.tiles]
     assert (("global", "load") in operations) == any(operand.is_input for operand in plain)
     writes = bool({("global", "store"), ("global", "atomic")} & operations)
-    assert writes == any(not operand.is_input for operand in plain)
+    assert writes == any(operand.role != "in" for operand in plain)
     assert (("shared", "load") in operations) == ("__shared__" in rung.text())
     named = {operand.name for operand in plain if operand.role != "scratch"}
     scratch = {operand.name for operand in rung.temporaries}
