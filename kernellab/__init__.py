@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kernellab.api import apply
     from kernellab.api_histogram import histogram
     from kernellab.api_matmul import matmul, matmul_bias_gelu
+    from kernellab.api_optimizer import adamw, clip_grad_norm, grad_norm
     from kernellab.api_occupancy import occupancy
     from kernellab.api_reduce import argmax, cumsum, max, sum
     from kernellab.api_rows import (
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         UnsupportedPTXError,
     )
     from kernellab.functions import copy, relu, transpose
+    from kernellab.grad_scaler import GradScaler
     from kernellab.instruments.reading import Reading
     from kernellab.kernel import Kernel
     from kernellab.measurement import measure
@@ -58,6 +60,7 @@ _HOMES = {
     "CompileError": "errors",
     "EmulatedDevice": "devices.emulated",
     "ExecutionError": "errors",
+    "GradScaler": "grad_scaler",
     "Kernel": "kernel",
     "LabError": "errors",
     "MismatchError": "errors",
@@ -69,14 +72,17 @@ _HOMES = {
     "Trace": "trace",
     "UnavailableError": "errors",
     "UnsupportedPTXError": "errors",
+    "adamw": "api_optimizer",
     "apply": "api",
     "argmax": "api_reduce",
     "benchmark": "benchmark",
     "bias_gelu": "api_rows",
+    "clip_grad_norm": "api_optimizer",
     "compare": "comparison",
     "copy": "functions",
     "cumsum": "api_reduce",
     "device": "devices",
+    "grad_norm": "api_optimizer",
     "histogram": "api_histogram",
     "layernorm": "api_rows",
     "layernorm_gelu": "api_rows",
@@ -129,6 +135,7 @@ __all__ = [
     "CompileError",
     "EmulatedDevice",
     "ExecutionError",
+    "GradScaler",
     "Kernel",
     "LabError",
     "MismatchError",
@@ -140,14 +147,17 @@ __all__ = [
     "Trace",
     "UnavailableError",
     "UnsupportedPTXError",
+    "adamw",
     "apply",
     "argmax",
     "benchmark",
     "bias_gelu",
+    "clip_grad_norm",
     "compare",
     "copy",
     "cumsum",
     "device",
+    "grad_norm",
     "histogram",
     "layernorm",
     "layernorm_gelu",

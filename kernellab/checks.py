@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,6 +13,7 @@ from kernellab.arrays import ArraySpec, cast_remedy, share_memory, spec_of
 from kernellab.errors import ArgumentError, SpecError
 from kernellab.kernel import Dim3, Kernel
 from kernellab.problem import MOVED, Operand, Parameter, dtype_named
+from kernellab.tensor_lists import each_of, is_list
 
 Scalar: TypeAlias = "np.generic[Any]"
 
@@ -62,7 +63,10 @@ def for_element(kernel: Kernel, arrays: Mapping[str, Any]) -> Kernel:
         if operand.dtype != "element" or operand.name not in arrays or not kernel.elements:
             continue
         who = f"{kernel.id}: {operand.name}"
-        dtype = spec_of(arrays[operand.name], who).dtype
+        given = each_of(arrays[operand.name])
+        if not given:
+            continue
+        dtype = spec_of(given[0], who).dtype
         for element in kernel.elements:
             if dtype == dtype_named(element):
                 return kernel.with_element(element)
@@ -73,6 +77,39 @@ def for_element(kernel: Kernel, arrays: Mapping[str, Any]) -> Kernel:
                 remedy = f"only its bits are moved, so view it with .view({element!r})"
         raise ArgumentError(f"{who} has dtype {dtype}, {rule}; {remedy}")
     return kernel
+
+
+def lists_of(kernel: Kernel, arrays: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the operands that are given as lists; refuse lists where none is taken, or of different lengths."""
+    found = tuple(operand.name for operand in kernel.inputs if is_list(arrays[operand.name]))
+    wanted = tuple(operand.name for operand in kernel.inputs if operand.is_list)
+    for name in found:
+        if name not in wanted:
+            raise ArgumentError(f"{kernel.id}: {name} is a list, it must be one array; pass one")
+    for name in wanted if found else ():
+        length = len(arrays[name]) if name in found else 0
+        if name not in found or length != len(arrays[found[0]]):
+            given = f"{length} arrays" if name in found else "one array"
+            raise SpecError(
+                f"{kernel.id}: {name} is {given} and {found[0]} is {len(arrays[found[0]])}; "
+                "give lists that agree"
+            )
+    return found
+
+
+def check_lists(
+    kernel: Kernel, lists: tuple[str, ...], arrays: Mapping[str, Any], sizes: dict[str, int]
+) -> list[dict[str, int]]:
+    """Refuse wrong arrays of lists; return the sizes of those that belong together, and enter their sums."""
+    if not lists:
+        return []
+    pieces: list[dict[str, int]] = [{} for _ in arrays[lists[0]]]
+    for operand in kernel.inputs:
+        for k, array in enumerate(arrays[operand.name]) if operand.name in lists else ():
+            check_array(kernel, replace(operand, name=f"{operand.name}[{k}]"), array, pieces[k])
+    (axis,) = kernel.problem.operand(lists[0]).shape
+    sizes |= {axis: sum(piece[axis] for piece in pieces), "tensors": len(pieces)}
+    return pieces
 
 
 def check_array(kernel: Kernel, operand: Operand, array: Any, sizes: dict[str, int]) -> None:
@@ -146,7 +183,7 @@ def check_values(
             rule = f"it must be at most {parameter.maximum} = {sizes[parameter.maximum]}"
             raise SpecError(f"{kernel.id}: {parameter.name} is {value}, {rule}; lower it")
     for operand in kernel.inputs:
-        array = arrays[operand.name]
+        array = arrays.get(operand.name)  # a list has none of its name, and holds no indices
         if operand.index_of is None or not isinstance(array, np.ndarray) or array.size == 0:
             continue
         length, low, high = sizes[operand.index_of], int(array.min()), int(array.max())

@@ -15,6 +15,7 @@ from kernellab.devices import cuda_arrays
 from kernellab.errors import ArgumentError, SpecError, UnavailableError
 from kernellab.kernel import Kernel
 from kernellab.problem import Array
+from kernellab.tensor_lists import is_list
 
 if TYPE_CHECKING:
     from kernellab.devices.program import Device
@@ -29,13 +30,13 @@ class Intake:
 
     Attributes
     ----------
-    inputs : mapping of str to numpy.ndarray or cupy.ndarray
+    inputs : mapping of str to numpy.ndarray or cupy.ndarray, or a tuple of such
         C-contiguous; aligned as the kernel needs them, unless it has a fallback for those that are not.
     notes : tuple of str
         What was copied, one sentence each.
     """
 
-    inputs: Mapping[str, Array]
+    inputs: Mapping[str, Any]
     notes: tuple[str, ...] = field(default=())
 
 
@@ -84,21 +85,29 @@ def take_in(kernel: Kernel, arrays: Sequence[Any], device: Device | None = None)
     UnavailableError
         For arrays on a GPU, where this runs on the emulator.
     """
-    names = [operand.name for operand in kernel.inputs]
+    operands = {operand.name: operand for operand in kernel.inputs}
+    names = list(operands)
     if len(arrays) != len(names):
         count = f"{len(names)} array{'s' if len(names) != 1 else ''}"
         raise ArgumentError(f"{kernel.id}: takes {count} ({', '.join(names)}), got {len(arrays)}")
-    inputs: dict[str, Array] = {}
+    inputs: dict[str, Any] = {}
     notes: list[str] = []
-    for name, given in zip(names, arrays, strict=True):
-        who = f"{kernel.id}: {name}"
+
+    def taken(given: Any, who: str) -> Any:
         array = as_array(given, who, device)
         array, note = contiguous(array, who, device)
         notes.append(note)
         if kernel.fallback is None:
             array, note = aligned(kernel, array, who, device)
             notes.append(note)
-        inputs[name] = array
+        return array
+
+    for name, given in zip(names, arrays, strict=True):
+        who = f"{kernel.id}: {name}"
+        if operands[name].is_list and is_list(given):
+            inputs[name] = tuple(taken(each, f"{who}[{k}]") for k, each in enumerate(given))
+        else:
+            inputs[name] = taken(given, who)
     return Intake(inputs, tuple(note for note in notes if note))
 
 

@@ -24,6 +24,9 @@ LANGUAGES: tuple[Language, ...] = ("cuda-c", "numba")
 TWIN_DTYPES = {"float16": "uint16", "bfloat16": "uint16"}
 """How twins see elements for which Numba has no loads of its own: as their bits."""
 
+TABLE = "tensors"
+"""The argument that is a `TensorTable`."""
+
 
 def covering(count: int, each: int) -> int:
     """Return how many pieces of size ``each`` cover ``count``: the division that rounds up.
@@ -181,6 +184,11 @@ class Kernel:
         Which constants `bind` chooses from the sizes.
     tiles : mapping of str to Tile
         Operands that the ``.cu`` takes as ``const __grid_constant__ CUtensorMap`` and not as pointers.
+    table : tuple of str
+        Lists of arrays that the ``.cu`` takes side by side in one `TensorTable`, its argument ``tensors``; its
+        constant TENSORS says how many at most.
+    chunk : callable, optional
+        ``chunk(at) -> int``: elements of a list's array that one block works on, for a kernel with a table.
     requires : tuple of str
         What the device must be: at least ``"sm_80"``; exactly ``"sm_90a"``, for which it is then compiled.
     refusal : callable, optional
@@ -246,6 +254,8 @@ class Kernel:
     is_fast_math: bool = False
     roundings: int | None = None
     float64: str = ""
+    table: tuple[str, ...] = ()
+    chunk: Callable[[Sizes], int] | None = None
 
     def __post_init__(self) -> None:
         if self.source is not None:
@@ -348,7 +358,8 @@ class Kernel:
     def operands(self) -> tuple[Operand, ...]:
         """The arrays it takes, in the order of its arguments."""
         known = {operand.name: operand for operand in (*self.problem.operands, *self.temporaries)}
-        return tuple(known[name].at(self.element or ELEMENTS[0]) for name in self.arguments if name in known)
+        names = (each for name in self.arguments for each in (self.table if name == TABLE else (name,)))
+        return tuple(known[name].at(self.element or ELEMENTS[0]) for name in names if name in known)
 
     @property
     def inputs(self) -> tuple[Operand, ...]:

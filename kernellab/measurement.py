@@ -23,6 +23,7 @@ from kernellab.kernel import Kernel, Language
 from kernellab.plan import Plan, bind
 from kernellab.problem import Case
 from kernellab.record import Record
+from kernellab.tensor_lists import flattened
 from kernellab.timing import check_mode
 from kernellab.verify import Comparison, Verdict, verify
 
@@ -102,7 +103,7 @@ def prepare(
         )
     outputs = named_outputs(asked, out, device)
     intake = take_in(asked, arrays, device)
-    with scope(device, (*intake.inputs.values(), *outputs.values()), asked.id):
+    with scope(device, (*flattened(intake.inputs).values(), *outputs.values()), asked.id):
         plan = bind(asked, intake.inputs, limits=device.limits, fall_back=True, **parameters)
     for key, array in outputs.items():
         spec = plan.outputs[key]

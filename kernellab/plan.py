@@ -451,14 +451,14 @@ def _step(
     known: dict[str, Reference | TableReference | Scalar] = {
         item.name: Reference(names.get(item.name, item.name)) for item in kernel.operands
     }
-    if table is not None:
-        known[TABLE] = table
     for name, tile in kernel.tiles.items():
         box = tuple(side if isinstance(side, int) else int(at[side]) for side in tile.box)
         known[name] = Reference(name, box, tile.swizzle)
     known |= {name: np.int64(value) for name, value in sizes.items()}
     known |= {name: np.int64(at[name]) for name in kernel.derived}
     known |= scalars
+    if table is not None:
+        known[TABLE] = table
     arguments = {name: known[name] for name in kernel.arguments}
     constants = {name: int(value) for name, value in kernel.constants.items()}
     return (Launch(kernel, grid, block, dynamic, arguments, constants),)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernellab.errors import SpecError
+from kernellab.tensor_lists import mapped
 
 Array: TypeAlias = npt.NDArray[Any]
 Sizes: TypeAlias = Mapping[str, int]
@@ -89,6 +90,9 @@ class Operand:
         For integer arrays: the size that its values index.
     is_wrapping : bool
         Whether a negative index counts from the end, as in NumPy.
+    is_list : bool
+        Whether it may also be a list of arrays, whose lengths differ: the k-th arrays of all such operands of
+        a problem belong together.
     """
 
     name: str
@@ -97,6 +101,7 @@ class Operand:
     role: Literal["in", "out", "inout", "scratch"] = "in"
     index_of: str | None = None
     is_wrapping: bool = False
+    is_list: bool = False
 
     @property
     def is_input(self) -> bool:
@@ -229,7 +234,9 @@ class Problem:
             if operand.dtype == "element" and operand.name in arrays:
                 with np.errstate(over="ignore"):
                     dtype = dtype_named(case.element)
-                    arrays[operand.name] = arrays[operand.name].astype(dtype, copy=False)
+                    arrays[operand.name] = mapped(
+                        lambda array, to=dtype: array.astype(to, copy=False), arrays[operand.name]
+                    )
         return arrays
 
     def operand(self, name: str) -> Operand:

@@ -18,6 +18,7 @@ from kernellab.arrays import cast_remedy, spec_of
 from kernellab.c_types import c_dtype, variable_dtype, vector_length
 from kernellab.errors import ArgumentError, SpecError
 from kernellab.tensor_map import NBYTES, TensorMap
+from kernellab.tensor_table import TensorTable
 
 Array = npt.NDArray[Any]
 
@@ -140,6 +141,8 @@ def pack(who: str, parameter: Parameter, value: Any, pointer_of: Callable[[str, 
     """
     if isinstance(value, TensorMap):
         return _pack_tensor_map(who, parameter, value, pointer_of)
+    if isinstance(value, TensorTable):
+        return _pack_tensor_table(who, parameter, value, pointer_of)
     if _is_compound(parameter):
         return _pack_compound(who, parameter, value)
     if isinstance(value, np.ndarray) and (value.ndim or parameter.is_pointer):
@@ -200,6 +203,18 @@ def _pack_tensor_map(
             f"`const __grid_constant__ CUtensorMap`, which has {NBYTES} bytes"
         )
     return value.encode(int(pointer_of(parameter.name, value.array)))
+
+
+def _pack_tensor_table(
+    who: str, parameter: Parameter, value: TensorTable, pointer_of: Callable[[str, Array], int]
+) -> bytes:
+    packed = value.encode(lambda array: int(pointer_of(parameter.name, array)))
+    if len(packed) != parameter.nbytes:
+        raise ArgumentError(
+            f"{who}: {parameter.name} is {_kind(parameter)} of {parameter.nbytes} bytes, got a table of "
+            f"{len(packed)}; declare it as in tensors.cuh, with the same TENSORS"
+        )
+    return packed
 
 
 def _padded_size(dtype: np.dtype[Any] | None) -> int:

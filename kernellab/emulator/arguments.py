@@ -16,6 +16,7 @@ from kernellab.emulator.ptx import Function
 from kernellab.errors import ArgumentError
 from kernellab.signature import Parameter, check_count, pack, parameters_of, refine
 from kernellab.tensor_map import TensorMap
+from kernellab.tensor_table import TensorTable
 
 Array = npt.NDArray[Any]
 
@@ -56,7 +57,7 @@ def bind_arguments(
     ArgumentError, SpecError
         For a wrong number, kind, dtype, layout or value.
     """
-    arrays = [value.array if isinstance(value, TensorMap) else value for value in arguments]
+    arrays = [array for value in arguments for array in _arrays_of(value)]
     pointers = _Pointers(memory, [value for value in arrays if isinstance(value, np.ndarray)])
     if binary.language == "numba":
         return _bind_numba(function, arguments, pointers, who)
@@ -66,6 +67,12 @@ def bind_arguments(
         variable.name: pack(who, parameter, value, pointers)
         for variable, parameter, value in zip(function.parameters, expected, arguments, strict=True)
     }
+
+
+def _arrays_of(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, TensorTable):
+        return value.arrays
+    return (value.array if isinstance(value, TensorMap) else value,)
 
 
 def _bind_numba(

@@ -14,7 +14,7 @@ from catalog_runs import is_tested
 from kernellab import catalog
 from kernellab.devices.emulated import arch_for
 from kernellab.instruments.float64 import float64_lines
-from kernellab.kernel import LANGUAGES, kernels_folder
+from kernellab.kernel import LANGUAGES, TABLE, kernels_folder
 
 RUNGS = catalog.kernels()
 each_rung = pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.id)
@@ -84,10 +84,11 @@ def test_signature_is_what_the_kernel_says(rung):
     for base, pointer, name in parameters:
         assert bool(pointer) == (name in operands and name not in rung.tiles)
         assert (base == "__grid_constant__ TileMap") == (name in rung.tiles)
+        assert (base == f"__grid_constant__ tensors{len(rung.table)}_t") == (name == TABLE)
         dtype = operands[name].dtype if pointer else scalars.get(name, "int64")
         if base == "element_t":
             assert dtype == rung.element
-        elif name not in rung.tiles:
+        elif name not in rung.tiles and name != TABLE:
             assert VECTORS.get(base, base) == C_TYPES[dtype]
 
 

@@ -1,0 +1,277 @@
+"""What an optimiser does to parameters and gradients: norms, clipping, AdamW; in place, NumPy and CuPy alike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from kernellab import catalog
+from kernellab.catalog.unscale import LARGEST
+from kernellab.devices import device as find_device
+from kernellab.errors import ArgumentError, SpecError
+from kernellab.kernel import Kernel, Language
+from kernellab.problem import ELEMENT_CODES, ELEMENTS, dtype_named
+from kernellab.tensor_calls import Tensors, by_dtype, call, check_together, full, scalar_of, tensors_of
+
+if TYPE_CHECKING:
+    from kernellab.devices.program import Device
+
+
+def adamw(
+    param: Any,
+    grad: Any,
+    exp_avg: Any,
+    exp_avg_sq: Any,
+    *,
+    step: int,
+    lr: float = 1e-3,
+    betas: tuple[float, float] = (0.9, 0.999),
+    eps: float = 1e-8,
+    weight_decay: float = 1e-2,
+    inv_scale: Any = None,
+    found_inf: Any = None,
+    skipped: Any = None,
+    norm: Any = None,
+    max_norm: float | None = None,
+    out: Any = None,
+    language: Language = "cuda-c",
+    device: str | Device = "auto",
+) -> Any:
+    """Do a step of AdamW in one pass, in place; as `torch.optim.AdamW` with ``fused=True``.
+
+    Parameters
+    ----------
+    param, exp_avg, exp_avg_sq : array of float32, or list of such
+        Parameters and the means of gradients and of their squares; changed in place. Of any shapes and strides.
+    grad : array of float32, float16 or bfloat16, or list of such
+        Gradients. A list may mix dtypes; there is one launch for each.
+    step : int
+        Which step this is, from 1 on, skipped ones counted.
+    lr, eps, weight_decay : float
+    betas : tuple of float
+        In [0, 1).
+    inv_scale : float or array of float32, optional
+        What gradients are multiplied by: 1 over the loss scale, if they still carry it.
+    found_inf : array of float32, optional
+        One number; if it is not 0 the step is skipped: no bit changes. Read on the device, so the host never
+        waits for it; see `GradScaler.found_inf`.
+    skipped : int or array of int32, optional
+        How many of the steps before were skipped, which do not count for the means' bias; see
+        `GradScaler.skipped`.
+    norm : array of float32, optional
+        The global norm of the gradients as they are (see `grad_norm`), for clipping to `max_norm`.
+    max_norm : float, optional
+        The most that the norm may be, after `inv_scale`.
+    out : array of float16 or bfloat16, or list of such, optional
+        Where to put the new parameters in 16 bits.
+    language, device
+        As for `apply`.
+
+    Returns
+    -------
+    array or list
+        `out` where it is given, else `param`.
+
+    Raises
+    ------
+    ArgumentError, SpecError
+        For arrays that do not fit together, share memory, or have a wrong dtype; for step 0. Before anything
+        is changed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernellab as kl
+    >>> p, g = np.ones(3, "float32"), np.full(3, 64, "float16")
+    >>> m, v, h = np.zeros(3, "float32"), np.zeros(3, "float32"), np.ones(3, "float16")
+    >>> kl.adamw(p, g, m, v, step=1, lr=0.5, weight_decay=0, inv_scale=1 / 64, out=h, device="emulator")
+    array([0.5, 0.5, 0.5], dtype=float16)
+    >>> p.round(6)
+    array([0.5, 0.5, 0.5], dtype=float32)
+    """
+    place, who = find_device(device), "adamw"
+    if (norm is None) != (max_norm is None):
+        raise ArgumentError(f"{who}: norm and max_norm go together, one is missing; pass both or none")
+    rates = _rates(betas)
+    lists = {
+        "param": tensors_of(param, "param", who, place),
+        "grad": tensors_of(grad, "grad", who, place, is_changed=False),
+        "exp_avg": tensors_of(exp_avg, "exp_avg", who, place),
+        "exp_avg_sq": tensors_of(exp_avg_sq, "exp_avg_sq", who, place),
+    }
+    if out is not None:
+        lists["half"] = tensors_of(out, "out", who, place)
+    check_together(who, list(lists.values()))
+    _check_dtypes(who, lists)
+    like = lists["param"].arrays
+    scalars = {
+        "found": scalar_of(0 if found_inf is None else found_inf, f"{who}: found_inf", like, place),
+        "inv_scale": scalar_of(1 if inv_scale is None else inv_scale, f"{who}: inv_scale", like, place),
+        "norm": scalar_of(0 if norm is None else norm, f"{who}: norm", like, place),
+        "skipped": scalar_of(0 if skipped is None else skipped, f"{who}: skipped", like, place, "int32"),
+    }
+    options = {
+        "lr": lr,
+        "rate1": rates[0],
+        "rate2": rates[1],
+        "eps": eps,
+        "weight_decay": weight_decay,
+        "step": step,
+        "max_norm": LARGEST if max_norm is None else max_norm,
+    }
+    keys = [lists[name] for name in ("grad", "half") if name in lists]
+    for places in by_dtype(*keys) or ([],):
+        chosen = {name: each.chosen(places) for name, each in lists.items()}
+        call(_step_kernel(chosen, language), who, chosen, scalars, place, language, **options)
+    return param if out is None else out
+
+
+def _rates(betas: Any) -> list[float]:
+    try:
+        first, second = (float(beta) for beta in betas)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"adamw: betas is {betas!r}, it must be two numbers; pass (0.9, 0.999)") from None
+    for beta in (first, second):
+        if not 0 <= beta < 1:
+            raise SpecError(f"adamw: betas is {betas!r}, each must be at least 0 and below 1; correct it")
+    return [1 - first, 1 - second]
+
+
+def _check_dtypes(who: str, lists: dict[str, Tensors]) -> None:
+    halves = tuple(dtype_named(element) for element in ELEMENTS[1:])
+    known = {"param": ("float32",), "exp_avg": ("float32",), "exp_avg_sq": ("float32",), "grad": ELEMENTS}
+    for name, each in lists.items():
+        wanted = halves if name == "half" else tuple(dtype_named(element) for element in known[name])
+        for k, array in enumerate(each.arrays):
+            if array.dtype not in wanted:
+                rule = " or ".join(str(dtype) for dtype in wanted)
+                raise ArgumentError(
+                    f"{who}: {each.name}[{k}] has dtype {array.dtype}, it must be {rule}; convert it"
+                )
+
+
+def _step_kernel(lists: dict[str, Tensors], language: Language) -> Kernel:
+    """Return the rung for such lists; that with 16-bit parameters also where the gradients have another dtype."""
+    if "half" not in lists:
+        return catalog.kernel("adamw/multi")
+    kernel = catalog.kernel("adamw/mixed")
+    arrays = lists["half"].arrays
+    if not arrays or lists["grad"].arrays[0].dtype == arrays[0].dtype:
+        return kernel
+    (element,) = {str(array.dtype) for array in arrays}
+    problem = replace(
+        kernel.problem,
+        operands=tuple(item.at(element) if item.name == "half" else item for item in kernel.problem.operands),
+    )
+    constants = {**kernel.constants, "HALF": ELEMENT_CODES.index(element)}
+    return replace(kernel, problem=problem, elements=ELEMENTS, constants=constants)
+
+
+def grad_norm(grads: Any, *, language: Language = "cuda-c", device: str | Device = "auto") -> Any:
+    """Return the root of the sum of squares over many arrays, as `torch.nn.utils.get_total_norm` does.
+
+    Parameters
+    ----------
+    grads : array of float32, float16 or bfloat16, or list of such
+        A list may mix dtypes. Squares are added in float32: they overflow above 1.8e19.
+    language, device
+        As for `apply`.
+
+    Returns
+    -------
+    numpy.ndarray or cupy.ndarray
+        One float32, of the same bits in every run; inf or NaN where a gradient is. The host does not wait for
+        one on a GPU.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernellab as kl
+    >>> kl.grad_norm([np.full(3, 2, "float16"), np.full((2, 2), 1, "float32")], device="emulator")
+    array([4.], dtype=float32)
+    """
+    place = find_device(device)
+    return _norm(
+        "grad_norm", tensors_of(grads, "grads", "grad_norm", place, is_changed=False), place, language
+    )
+
+
+def _norm(who: str, tensors: Tensors, place: Device, language: Language) -> Any:
+    kernel = catalog.kernel("global_norm/multi")
+    norms = [
+        call(kernel, who, {"x": tensors.chosen(places)}, {}, place, language)["norm"]
+        for places in by_dtype(tensors) or [[]]
+    ]
+    if len(norms) == 1:
+        return norms[0]
+    return _norm(who, Tensors("norms", tuple(norms), is_changed=False), place, language)
+
+
+def clip_grad_norm(
+    grads: Any,
+    max_norm: float,
+    *,
+    inv_scale: Any = None,
+    language: Language = "cuda-c",
+    device: str | Device = "auto",
+) -> Any:
+    """Scale gradients in place so that their global norm is `max_norm` at most, as `torch.nn.utils.clip_grad_norm_`.
+
+    Parameters
+    ----------
+    grads : array of float32, float16 or bfloat16, or list of such
+        Changed in place. A list may mix dtypes.
+    max_norm : float
+        At least 0.
+    inv_scale : float or array of float32, optional
+        What they are multiplied by before, such as 1 over a loss scale.
+    language, device
+        As for `apply`.
+
+    Returns
+    -------
+    numpy.ndarray or cupy.ndarray
+        Their norm as they were, one float32; see `grad_norm`. Where it is not finite neither are all gradients
+        after.
+
+    Notes
+    -----
+    `adamw` takes `norm` and `max_norm` and clips in its own pass: gradients are then not written at all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import kernellab as kl
+    >>> g = [np.full(3, 2, "float32"), np.full(4, 1, "float32")]
+    >>> kl.clip_grad_norm(g, 2.0, device="emulator"), g[0].round(4)
+    (array([4.], dtype=float32), array([1., 1., 1.], dtype=float32))
+    """
+    place, who = find_device(device), "clip_grad_norm"
+    tensors = tensors_of(grads, "grads", who, place)
+    check_together(who, [tensors])
+    scale = scalar_of(1 if inv_scale is None else inv_scale, f"{who}: inv_scale", tensors.arrays, place)
+    norm = _norm(who, tensors, place, language)
+    multiply(
+        tensors, scale, full(0, tensors.arrays, place), who, place, language, norm=norm, max_norm=max_norm
+    )
+    return norm
+
+
+def multiply(
+    tensors: Tensors,
+    factor: Any,
+    found: Any,
+    who: str,
+    place: Device,
+    language: Language,
+    norm: Any = None,
+    max_norm: float = LARGEST,
+) -> None:
+    """Multiply arrays in place by a number on the device; set `found` to 1 if any element is not finite."""
+    scalars = {"found": found, "inv_scale": factor, "norm": full(0, [found], place) if norm is None else norm}
+    kernel = catalog.kernel("unscale/multi")
+    for places in by_dtype(tensors):
+        call(kernel, who, {"x": tensors.chosen(places)}, scalars, place, language, max_norm=max_norm)
+
+
+__all__ = ["adamw", "clip_grad_norm", "grad_norm", "multiply"]

@@ -1,0 +1,112 @@
+"""Tensors: what the problems over lists of arrays share: lengths, contents, geometries, rungs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kernellab.catalog.streams import THREADS
+from kernellab.kernel import Geometry, covering
+from kernellab.problem import ELEMENTS, Array, Case, Operand, Sizes
+
+SHAPE = {"THREADS": THREADS, "VECTORS": 4, "TENSORS": 64}
+"""Threads of a block, vectors a thread, tensors of a launch."""
+
+MOST_TENSORS = 512
+"""Of one launch, where there are more than the table holds by default: arguments have 32764 bytes at most."""
+
+NO_TWIN = "Numba passes no structure by value, and a tuple of arrays would be compiled anew for each number of tensors"
+
+LENGTHS = (1, 0, 33, 1025, 7, 4096, 128)
+
+
+def cases(contents: str = "random") -> tuple[Case, ...]:
+    """Return one array and lists of arrays, of lengths around whole warps and vectors."""
+    lists = [
+        Case(
+            f"{name}, {element}",
+            {"n": sum(lengths), "tensors": len(lengths)},
+            contents="lengths",
+            element=element,
+        )
+        for element in ELEMENTS
+        for name, lengths in (("lengths from 0 to 4096", LENGTHS),)
+    ]
+    return (
+        Case("16 Ki elements", {"n": 2**14}, contents=contents),
+        Case("16 Ki elements, float16", {"n": 2**14}, contents=contents, element="float16"),
+        *lists,
+        Case("no tensor", {"n": 0, "tensors": 0}, contents="lengths"),
+        *(Case(f"{n} elements", {"n": n}, contents=contents) for n in (0, 1, 1023, 1025)),
+        Case("special values", {"n": 100}, contents="special values"),
+        Case("special values, float16", {"n": 100}, contents="special values", element="float16"),
+        Case("100 equal tensors", {"n": 800, "tensors": 100}, contents="equal"),
+    )
+
+
+def lengths_of(case: Case) -> tuple[int, ...] | None:
+    """Return the lengths of a case's arrays; None where it is one array."""
+    tensors = case.sizes.get("tensors")
+    if tensors is None:
+        return None
+    if case.contents == "lengths":
+        return LENGTHS[:tensors]
+    return (case.sizes["n"] // max(tensors, 1),) * tensors
+
+
+def made(case: Case, make: Callable[[int], Array]) -> Any:
+    """Return an array of a case's length, or one for each of its lengths."""
+    lengths = lengths_of(case)
+    return make(case.sizes["n"]) if lengths is None else tuple(make(n) for n in lengths)
+
+
+def scalars(*names: str, dtype: str = "float32", role: Any = "in") -> tuple[Operand, ...]:
+    """Return operands of one element: numbers that live where the arrays do, so that no host waits for them."""
+    return tuple(Operand(name, dtype, ("1",), role=role) for name in names)
+
+
+def listed(name: str, dtype: str = "element", role: Any = "inout") -> Operand:
+    """Return an operand that may be a list."""
+    return Operand(name, dtype, ("n",), role=role, is_list=True)
+
+
+def each(lanes: Callable[[Sizes], int]) -> Geometry:
+    """Return as many blocks as cover one array, so many elements a thread."""
+    return Geometry((THREADS,), lambda at: (covering(at["n"], at["threads"] * lanes(at)),))
+
+
+TABLE = Geometry(("THREADS",), lambda at: (at["blocks"],))
+"""The blocks that a table needs."""
+
+
+def chosen_for(sizes: Sizes, element: str) -> dict[str, int]:
+    """Return a larger table where there are more tensors, and fewer vectors a thread for small ones."""
+    return {"TENSORS": MOST_TENSORS if sizes.get("tensors", 1) > SHAPE["TENSORS"] else SHAPE["TENSORS"]}
+
+
+def in_limits(constants: Sizes) -> str:
+    """Return why a launch of such a shape cannot be, or nothing."""
+    if constants["THREADS"] % 32 or not 32 <= constants["THREADS"] <= 1024:
+        return f"THREADS is {constants['THREADS']}, it must be whole warps, at most 1024; take 256"
+    vectors = constants["VECTORS"]
+    if not 1 <= vectors <= 16:
+        return f"VECTORS is {vectors}, it must be 1 to 16; take 4"
+    tensors = constants["TENSORS"]
+    if not 1 <= tensors <= MOST_TENSORS:
+        return f"TENSORS is {tensors}, it must be 1 to {MOST_TENSORS}; take 64"
+    return ""
+
+
+def nbytes(given: Any) -> int:
+    """Return the bytes of an array or of a list of such."""
+    arrays: Sequence[Any] = given if isinstance(given, list | tuple) else (given,)
+    return sum(int(array.size) * int(array.dtype.itemsize) for array in arrays)
+
+
+def special(n: int, rng: np.random.Generator) -> Array:
+    """Return floats of which some are infinite, NaN or zero."""
+    values = rng.standard_normal(n, dtype=np.float32)
+    values[: n // 2] = rng.choice(np.array([np.nan, np.inf, -np.inf, 0, -0.0, 1]), n // 2)
+    return values

@@ -1,0 +1,94 @@
+"""Unscale: gradients times a factor, in place, and whether all of them are finite, in the same pass."""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernellab.catalog import elements, tensors
+from kernellab.kernel import Kernel, Tuning
+from kernellab.problem import ELEMENTS, Array, Arrays, Case, Cost, Parameter, Problem, Sizes
+from kernellab.tensor_lists import each_of, mapped
+
+LARGEST = float(np.finfo(np.float32).max)
+
+
+def factor_of(inv_scale: Array, norm: Array, max_norm: float) -> float:
+    """Return what gradients are multiplied by: the scale taken out, and clipped to a global norm."""
+    wide = [np.asarray(float(each[0])) for each in (inv_scale, norm)]
+    share = float(max_norm) / (wide[0] * wide[1] + 1e-6)
+    return float(wide[0] * (1.0 if share >= 1 else share))
+
+
+def reference(x: Any, found: Array, inv_scale: Array, norm: Array, max_norm: float) -> dict[str, Any]:
+    """Return the answer in float64."""
+    factor = factor_of(inv_scale, norm, max_norm)
+    has_all = all(bool(np.isfinite(array.astype(np.float64)).all()) for array in each_of(x))
+    return {
+        "x": mapped(lambda array: array.astype(np.float64) * factor, x),
+        "found": found.astype(np.float64) if has_all else np.ones(1),
+    }
+
+
+def make_inputs(case: Case, rng: np.random.Generator) -> dict[str, Any]:
+    """Return gradients of which, but for lists, some are not finite."""
+
+    def make(n: int) -> Array:
+        if case.contents == "special values":
+            return tensors.special(n, rng)
+        values = rng.standard_normal(n, dtype=np.float32)
+        if case.contents == "infinite" and n:
+            values[n // 2] = np.inf
+        return values
+
+    return {
+        "x": tensors.made(case, make),
+        "found": np.zeros(1, np.float32),
+        "inv_scale": np.full(1, 2.0**-10, np.float32),
+        "norm": np.full(1, 3000.0, np.float32),
+    }
+
+
+def cost(sizes: Sizes, arrays: Arrays) -> Cost:
+    """Return every gradient read and written once."""
+    nbytes = tensors.nbytes(arrays["x"])
+    return Cost(nbytes, nbytes, sizes["n"])
+
+
+PROBLEM = Problem(
+    name="unscale",
+    summary="x *= factor for each of many tensors; found = 1 if any is infinite or NaN",
+    operands=(
+        tensors.listed("x"),
+        *tensors.scalars("found", role="inout"),
+        *tensors.scalars("inv_scale", "norm"),
+    ),
+    parameters=(Parameter("max_norm", "float32", default=LARGEST, minimum=0.0),),
+    make_inputs=make_inputs,
+    reference=reference,
+    cost=cost,
+    cases=tensors.cases("infinite"),
+    roundings=4,
+)
+
+
+ARGUMENTS = ("found", "inv_scale", "norm", "max_norm")
+
+LADDER = (
+    Kernel(
+        PROBLEM,
+        "multi",
+        ("tensors", *ARGUMENTS),
+        tensors.TABLE,
+        tensors.NO_TWIN,
+        tensors.SHAPE,
+        elements=ELEMENTS,
+        table=("x",),
+        chunk=lambda at: at["THREADS"] * at["VECTORS"] * elements.lanes(ELEMENTS[at["ELEMENT"]]),
+        constraint=tensors.in_limits,
+        tuning=Tuning(tensors.SHAPE, tensors.chosen_for),
+    ),
+)
