@@ -276,6 +276,10 @@ class ClockFunction:
             ]
         elif self.entry == "kernellab_spin":
             world.device_seconds += float(arguments[0]) * 1e-9 * next(world.noise, 1.0)
+        elif self.entry == "kernellab_count":
+            nanoseconds, counted = arguments
+            world.device_seconds += float(nanoseconds) * 1e-9
+            counted.host[:] += (2 * int(nanoseconds), int(nanoseconds))  # a clock of 2 GHz
         elif self.entry == "kernellab_evict":
             world.device_seconds += 3e-5
         else:

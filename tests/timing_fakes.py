@@ -57,6 +57,12 @@ class FakeStopwatch:
         self.events.append("evict")
         self.time += 1.0
 
+    def count_cycles(self, seconds: float = 2e-5) -> None:
+        self.pass_time(seconds)
+
+    def counted_hz(self) -> float:
+        return 1.98e9
+
     def clock_hz(self) -> float | None:
         return 1.98e9
 

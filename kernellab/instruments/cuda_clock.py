@@ -37,6 +37,15 @@ extern "C" __global__ void kernellab_spin(long long nanoseconds) {
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
     do { asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)); } while (now - start < nanoseconds);
 }
+extern "C" __global__ void kernellab_count(long long nanoseconds, long long* cycles_and_nanoseconds) {
+    long long first, start, now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(first));
+    do { asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start)); } while (start == first);  // it ticks
+    long long cycles = clock64();
+    do { asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)); } while (now - start < nanoseconds);
+    cycles_and_nanoseconds[0] += clock64() - cycles;
+    cycles_and_nanoseconds[1] += now - start;
+}
 """
 
 
@@ -54,6 +63,7 @@ class CudaStopwatch:
         self._gate = module.get_function("kernellab_gate")
         self._evict = module.get_function("kernellab_evict")
         self._spin = module.get_function("kernellab_spin")
+        self._count = module.get_function("kernellab_count")
         self._empty = module.get_function("kernellab_empty")
         self._memory = cupy.cuda.alloc_pinned_memory(8)
         self._flags = np.frombuffer(self._memory, np.int32, 2)
@@ -65,6 +75,7 @@ class CudaStopwatch:
         self.gate_seconds = GATE_SECONDS
         self._evictor: Any = None
         self._never = cupy.zeros(1, np.uint32)
+        self._counted = cupy.zeros(2, np.int64)
         self._nvml = _Nvml(cupy.cuda.runtime.deviceGetPCIBusId(self.number))
 
     def now(self) -> float:
@@ -135,6 +146,7 @@ class CudaStopwatch:
         """
         self.evict()
         self.spin(1e-6)
+        self.count_cycles(1e-6)
         self._empty((1,), (1,), ())
         self.wait()
         self.overhead = 0.0
@@ -156,6 +168,16 @@ class CudaStopwatch:
     def spin(self, seconds: float) -> None:
         """Queue a kernel that lasts a known time."""
         self._spin((1,), (1,), (np.int64(seconds * 1e9),))
+
+    def count_cycles(self, seconds: float = 2e-5) -> None:
+        """Queue a kernel that lasts so long and adds up the cycles of its multiprocessor."""
+        self._count((1,), (1,), (np.int64(seconds * 1e9), self._counted))
+
+    def counted_hz(self) -> float:
+        """Wait, and return the SM clock over all that `count_cycles` lasted since this was last asked."""
+        cycles, nanoseconds = self._counted.get().tolist()
+        self._counted.fill(0)
+        return 1e9 * cycles / nanoseconds if nanoseconds else float("nan")
 
     def clock_hz(self) -> float | None:
         """The SM clock now."""

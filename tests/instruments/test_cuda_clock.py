@@ -35,6 +35,14 @@ def test_a_spin_is_as_long_as_it_says(stopwatch):
     assert stopwatch.seconds(start, stop) == pytest.approx(1e-3)
 
 
+def test_the_clock_is_counted_over_all_that_was_asked_for(stopwatch):
+    assert stopwatch.counted_hz() == pytest.approx(2e9)  # of the preparation
+    assert np.isnan(stopwatch.counted_hz())
+    for _ in range(3):
+        stopwatch.count_cycles(1e-5)
+    assert stopwatch.counted_hz() == pytest.approx(2e9)
+
+
 def test_what_events_take_themselves_is_left_out(world):
     world.cupy.cuda.get_elapsed_time = lambda start, stop: (stop.seconds - start.seconds) * 1e3 + 1.9e-3
     stopwatch = CudaStopwatch()
