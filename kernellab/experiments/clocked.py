@@ -58,9 +58,14 @@ class GpuClock:
     language : {"cuda-c", "numba"}
     inputs : dict, optional
         Where the inputs of the last case are kept, for clocks that share them.
+    is_timing : bool
+        False where a profiler watches: then what is looked at runs, and no more.
     """
 
-    def __init__(self, device: Any, language: Language, inputs: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, device: Any, language: Language, inputs: dict[str, Any] | None = None, *, is_timing: bool = True
+    ) -> None:
+        self.is_timing = is_timing
         self.device = device
         self.language = language
         self.nbytes: dict[str, int] = {}

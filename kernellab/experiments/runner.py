@@ -18,6 +18,7 @@ from kernellab.experiments.experiment import (
     NOT_TIMED,
     Column,
     Experiment,
+    Observed,
     Outcome,
     Panel,
     Point,
@@ -122,7 +123,12 @@ def run(
             panels.append(_panel(sweep, records))
         if has_clock and experiment.observe is not None:
             report(f"{experiment.name}: on the GPU", total, total)
-            _observe(experiment, where, languages, timed, pictures, notes)
+            for language in languages:
+                clock = GpuClock(where, language, is_timing=is_timed)
+                seen = _observe(experiment, experiment.observe, clock)
+                timed |= {(text, language): found for text, found in seen.claims.items()}
+                pictures += seen.pictures
+                notes += seen.notes
     if is_timed:
         report(f"{experiment.name}: timing what claims say of time", total, total)
         timed |= _time_claims(experiment, where, languages)
@@ -132,21 +138,14 @@ def run(
     return replace(result, pictures=(*result.pictures, *pictures))
 
 
-def _observe(
-    experiment: Experiment, where: Device, languages: Sequence[Language],
-    timed: dict[tuple[str, str], tuple[str, str]], pictures: list[Picture], notes: list[str],
-) -> None:  # fmt: skip
-    """Gather what an experiment sees on a GPU beside its points."""
-    assert experiment.observe is not None
-    for language in languages:
-        try:
-            seen = experiment.observe(GpuClock(where, language))
-        except LabError as error:
-            timed |= {(claim.text, language): (NOT_TIMED, str(error)) for claim in experiment.claims}
-            continue
-        timed |= {(text, language): found for text, found in seen.claims.items()}
-        pictures += seen.pictures
-        notes += seen.notes
+def _observe(experiment: Experiment, observe: Callable[[GpuClock], Observed], clock: GpuClock) -> Observed:
+    """Return what an experiment sees on a GPU; why it saw nothing, if so."""
+    try:
+        return observe(clock)
+    except LabError as error:
+        return Observed({claim.text: (NOT_TIMED, str(error)) for claim in experiment.claims})
+    finally:
+        clock.device.memory.free_pools()
 
 
 def _time_claims(
