@@ -64,7 +64,7 @@ def little_work(rows: Rows) -> Found:
             return False, f"{label}: {number(record.value('bytes_moved'))} bytes, {least} needed"
     blocks, moved = (rows.value(SMALL, name) for name in ("blocks", "bytes_moved"))
     return (
-        blocks < SECTOR,
+        blocks < HOPPER.multiprocessors,
         f"{number(moved)} bytes in {number(blocks)} blocks: over long before the next launch",
     )
 
