@@ -473,6 +473,11 @@ class World:
             profiler=types.SimpleNamespace(
                 start=lambda: self.log.append(("profile",)), stop=lambda: self.log.append(("done",))
             ),
+            nvtx=types.SimpleNamespace(
+                available=True,
+                RangePush=lambda name: self.log.append(("range", name)),
+                RangePop=lambda: self.log.append(("end of range",)),
+            ),
             Event=lambda disable_timing=False: Event(self),
             Stream=lambda non_blocking=False: Stream(self, 4096),
             UnownedMemory=Unowned,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -677,3 +678,51 @@ def test_fusion_runs_in_cuda_c_unless_asked(
     result = cli("run", "fusion", *options)
     assert "as far as it goes" in result.stderr
     assert ran == [languages]
+
+
+# -- run under a profiler
+def test_profiling_without_a_gpu_says_so_and_prints_the_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernellab.devices._gpu", absent_gpu)
+    found = cli("run", "graphs", "ladders:sum", "--language", "numba", "--profile", "--nvtx")
+    assert found.exit_code == 3
+    systems, compute = (line.split() for line in found.stderr.splitlines() if line.startswith("  "))
+    assert systems[:2] == ["nsys", "profile"]
+    assert {"--capture-range=cudaProfilerApi", "--capture-range-end=repeat:2"} <= set(systems)
+    assert compute[:3] == ["ncu", "--profile-from-start", "off"]
+    for line in (systems, compute):
+        run = " ".join(line[line.index("-m") :])
+        assert run.endswith("run graphs ladders:sum --device gpu --language numba --nvtx --profile")
+    assert found.stderr.splitlines()[-1].startswith(
+        "error: run: --nvtx and --profile: there is no GPU to watch"
+    )
+
+
+def absent_gpu() -> None:
+    raise UnavailableError("device: 'gpu' is not here, CUDA says no; pass device='emulator'")
+
+
+def test_a_profiler_sees_nothing_of_the_emulator() -> None:
+    found = cli("run", "graphs", "--nvtx", "--device", "emulator")
+    assert found.exit_code == 2
+    assert (
+        "error: run: --nvtx: no profiler sees what the emulator runs; pass --device gpu or both"
+        in found.stderr
+    )
+    assert "nsys profile" not in found.stderr
+
+
+def test_a_watched_run_marks_launches_and_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    from kernellab.experiments import load
+    from kernellab.instruments.profiler import NOBODY
+
+    world, device = make_gpu(monkeypatch)
+    del world.cupy.cuda.nvtx
+    experiment = load("divergence")
+    sweep = dataclasses.replace(experiment.sweeps[0], points=experiment.sweeps[0].points[1:2])
+    short = dataclasses.replace(experiment, sweeps=(sweep,), expectations=(), claims=(), pictures=None)
+    monkeypatch.setattr("kernellab.experiments.load", lambda name: short)
+    found = cli("run", "divergence", "--language", "cuda-c", "--profile", "--nvtx")
+    assert found.exit_code == 0, found.stderr
+    assert "this CuPy was built without NVTX" in found.stderr
+    assert world.log.count(("profile",)) == world.log.count(("done",)) == 1
+    assert device.launcher.profiler is NOBODY

@@ -105,12 +105,23 @@ def run(
     pictures: Annotated[
         bool | None, typer.Option("--pictures/--no-pictures", help="Draw; by default on a terminal.")
     ] = None,
+    nvtx: Annotated[
+        bool, typer.Option("--nvtx", help="On a GPU: a named range for each experiment, case and launch.")
+    ] = False,
+    profile: Annotated[
+        bool,
+        typer.Option(
+            "--profile",
+            help="On a GPU: let Nsight's tools record each kernel once, time nothing; prints their commands.",
+        ),
+    ] = False,
 ) -> None:
     """Run experiments: what is swept, what must hold, what others claimed."""
-    from kernellab.cli.run_command import run_experiments
+    from kernellab.cli.run_command import Watch, run_experiments
 
     asked = None if language is None else language.value
-    run_experiments(experiments or [], device.value, asked, json_file, html_file, pictures)
+    watch = Watch(nvtx, profile)
+    run_experiments(experiments or [], device.value, asked, json_file, html_file, pictures, watch)
 
 
 @app.command()
