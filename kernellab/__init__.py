@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kernellab.api import apply
+    from kernellab.api_backward import bias_gelu_backward, softmax_cross_entropy
     from kernellab.api_histogram import histogram
     from kernellab.api_matmul import matmul, matmul_bias_gelu
-    from kernellab.api_optimizer import adamw, clip_grad_norm, grad_norm
     from kernellab.api_occupancy import occupancy
+    from kernellab.api_optimizer import adamw, clip_grad_norm, grad_norm
     from kernellab.api_reduce import argmax, cumsum, max, sum
     from kernellab.api_rows import (
         bias_gelu,
@@ -77,6 +78,7 @@ _HOMES = {
     "argmax": "api_reduce",
     "benchmark": "benchmark",
     "bias_gelu": "api_rows",
+    "bias_gelu_backward": "api_backward",
     "clip_grad_norm": "api_optimizer",
     "compare": "comparison",
     "copy": "functions",
@@ -96,6 +98,7 @@ _HOMES = {
     "residual_layernorm": "api_rows",
     "rmsnorm": "api_rows",
     "softmax": "api_rows",
+    "softmax_cross_entropy": "api_backward",
     "softmax_dropout": "api_rows",
     "sum": "api_reduce",
     "take": "api_take",
@@ -152,6 +155,7 @@ __all__ = [
     "argmax",
     "benchmark",
     "bias_gelu",
+    "bias_gelu_backward",
     "clip_grad_norm",
     "compare",
     "copy",
@@ -171,6 +175,7 @@ __all__ = [
     "residual_layernorm",
     "rmsnorm",
     "softmax",
+    "softmax_cross_entropy",
     "softmax_dropout",
     "sum",
     "take",

@@ -317,6 +317,10 @@ def _reduced(
         line = flat(array, f"{problem}: x", place).reshape(-1)
         with speaking_as(problem):
             answer = apply(f"{problem}/vectorised", line, language=language, device=place)
+    elif problem == "sum" and over == tuple(range(len(over))):  # rows of what is kept are added up as they lie
+        matrix = flat(array, f"{problem}: x", place).reshape(columns, rows)
+        with speaking_as(problem):
+            answer = apply("column_sum/split", matrix, language=language, device=place)
     else:
         matrix = flat(array.transpose((*kept, *over)), f"{problem}: x", place).reshape(rows, columns)
         rung = "warp" if columns * array.dtype.itemsize <= ROWS_OF_A_WARP else "split"

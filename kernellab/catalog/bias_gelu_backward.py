@@ -110,7 +110,7 @@ def slope() -> Any:
     CUBIC_2, SLOPE_2 = float32(-LOG2_E * CUBIC), float32(-LOG2_E * gelus.SLOPE)
     CUBIC_3, SLOPE_1, ONE, HALF = float32(3 * CUBIC), float32(gelus.SLOPE), float32(1), float32(0.5)
     DENSITY, SQUARE = float32(1 / math.sqrt(2 * math.pi)), float32(-0.5 * LOG2_E)
-    ROOT, FAR_TANH, FAR_ERF = float32(-math.sqrt(0.5)), float32(10), float32(13)
+    ROOT, FAR_TANH, FAR_ERF = float32(-math.sqrt(0.5)), float32(10.02), float32(15)
 
     @cuda.jit(device=True, forceinline=True)
     def within(value, limit):

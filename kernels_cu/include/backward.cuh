@@ -39,10 +39,11 @@ __device__ __forceinline__ float within(float value, float limit) {
 }
 
 // Of x times the logistic function s of u: s + x s (1 - s) u'. Both s and 1 - s come from one power without a
-// subtraction that would lose them; beyond 10, where the slope is 0 or 1, no infinity is multiplied by 0.
+// subtraction that would lose them. Beyond 10.02 one of the two is flushed to 0 and the slope is 0 or 1; there no
+// infinity is multiplied by 0.
 __device__ __forceinline__ float gelu_tanh_slope(float x) {
     constexpr float SLOPE = 1.5957691216057308f, CUBIC = SLOPE * 0.044715f;
-    const float near = within(x, 10.0f), square = near * near;
+    const float near = within(x, 10.02f), square = near * near;
     const float power = power_of_two(near * fmaf(square, -LOG2_E * CUBIC, -LOG2_E * SLOPE));
     const float part = reciprocal(1.0f + power);
     return fmaf(near * part * (power * part), fmaf(square, 3.0f * CUBIC, SLOPE), part);
@@ -50,7 +51,7 @@ __device__ __forceinline__ float gelu_tanh_slope(float x) {
 
 // Of x times the normal distribution: that, and x times its density.
 __device__ __forceinline__ float gelu_erf_slope(float x) {
-    const float near = within(x, 13.0f);
+    const float near = within(x, 15.0f);
     const float density = 0.3989422804014327f * power_of_two(near * near * (-0.5f * LOG2_E));
     return fmaf(near, density, 0.5f * erfcf(-0.70710678118654752f * near));
 }
