@@ -72,8 +72,9 @@ def make_inputs(case: Case, rng: np.random.Generator) -> dict[str, Array]:
 
 
 def cost(sizes: Sizes, arrays: Arrays) -> Cost:
-    """Return where walkers start, read, and where they end, written: the table is read again and again."""
-    return Cost(bytes_read=4 * sizes["walkers"], bytes_written=4 * sizes["walkers"])
+    """Return the table and where walkers start, read once, and where they end, written."""
+    walkers = sizes["walkers"]
+    return Cost(bytes_read=4 * sizes.get("n", 0) + 4 * walkers, bytes_written=4 * walkers)
 
 
 def case(n: int, walkers: int, steps: int) -> Case:

@@ -132,6 +132,7 @@ class GpuDevice:
             "cupy": self.cupy.__version__,
             "multiprocessors": properties["multiProcessorCount"],
             "l2_bytes": properties["l2CacheSize"],
+            "multiprocessor_shared_bytes": properties.get("sharedMemPerMultiprocessor", 0),
             "memory_bytes": properties["totalGlobalMem"],
         }
 

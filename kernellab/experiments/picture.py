@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
@@ -111,8 +112,8 @@ class Timeline:
 
     @property
     def total(self) -> float:
-        """When the last one ends."""
-        return max((span.stop for span in self.spans), default=0.0)
+        """When the last one ends; 1 where nothing took any time."""
+        return max((span.stop for span in self.spans), default=0.0) or 1.0
 
     @property
     def rows(self) -> dict[str, list[Span]]:
@@ -123,7 +124,59 @@ class Timeline:
         return rows
 
 
-Picture: TypeAlias = Bars | BankMap | LaneMap | Timeline
+@dataclass(frozen=True)
+class Series:
+    """One curve: a label, and its points from left to right."""
+
+    label: str
+    points: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A place on the axis along which something is swept, such as the size of a cache."""
+
+    label: str
+    x: float
+
+
+@dataclass(frozen=True)
+class Curves:
+    """What something comes to as a size is swept, both on scales of logarithms.
+
+    Attributes
+    ----------
+    title, x_unit, y_unit : str
+        What is drawn, and in what; sizes in ``"B"`` are written as KiB, MiB and GiB.
+    series : tuple of Series
+        Values above 0.
+    marks : tuple of Mark
+        Places worth a line.
+    """
+
+    title: str
+    x_unit: str
+    y_unit: str
+    series: tuple[Series, ...]
+    marks: tuple[Mark, ...] = ()
+
+    @property
+    def window(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """The least and the largest along each axis."""
+        points = [point for series in self.series for point in series.points]
+        xs, ys = ([point[axis] for point in points] for axis in (0, 1))
+        return (min(xs), max(xs)), (min(ys), max(ys))
+
+    def place(self, x: float, y: float) -> tuple[float, float]:
+        """Return where a point stands in the window, from 0 to 1 along each axis; in the middle of no width."""
+        (left, right), (low, high) = self.window
+        return tuple(
+            math.log(value / first) / math.log(last / first) if last > first else 0.5
+            for value, first, last in ((x, left, right), (y, low, high))
+        )  # type: ignore[return-value]
+
+
+Picture: TypeAlias = Bars | BankMap | LaneMap | Timeline | Curves
 
 
 def picture_to_dict(picture: Picture) -> dict[str, Any]:
@@ -140,5 +193,9 @@ def picture_from_dict(data: Mapping[str, Any]) -> Picture:
         return LaneMap(title, tuple(SourceLine(**line) for line in data["lines"]))
     if data["kind"] == "Timeline":
         return Timeline(title, data["unit"], tuple(Span(**span) for span in data["spans"]), data["scale"])
+    if data["kind"] == "Curves":
+        series = tuple(Series(each["label"], tuple(map(tuple, each["points"]))) for each in data["series"])
+        marks = tuple(Mark(**mark) for mark in data["marks"])
+        return Curves(title, data["x_unit"], data["y_unit"], series, marks)
     bars = tuple(Bar(bar["label"], bar["values"]) for bar in data["bars"])
     return Bars(title, data["unit"], bars, data["full"], data["ideal"])

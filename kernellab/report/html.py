@@ -6,7 +6,8 @@ import importlib.resources
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kernellab.experiments.picture import BankMap, Bars, LaneMap, Timeline
+from kernellab.experiments.picture import BankMap, Bars, Curves, LaneMap, Timeline
+from kernellab.report.curves import curve_shapes
 from kernellab.report.numbers import language_name, plain, short
 from kernellab.report.pictures import DIGITS, LANES, SHOWN_WAVEFRONTS
 from kernellab.report.source import source_tables
@@ -125,6 +126,8 @@ def _picture(picture: Picture) -> dict[str, Any]:
         return _bank_map(picture)
     if isinstance(picture, Timeline):
         return _timeline(picture)
+    if isinstance(picture, Curves):
+        return {"kind": "curves", "title": picture.title, **curve_shapes(picture)}
     return _lane_map(picture)
 
 

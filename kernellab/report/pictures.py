@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from kernellab.experiments.picture import BankMap, Bars, LaneMap, Timeline
+from kernellab.experiments.picture import BankMap, Bars, Curves, LaneMap, Timeline
+from kernellab.report.curves import curve_lines
 from kernellab.report.numbers import language_name, plain, short
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def draw(picture: Picture, width: int = 80, signs: Signs = UNICODE) -> list[Text
 
     Parameters
     ----------
-    picture : Bars, BankMap, LaneMap or Timeline
+    picture : Bars, BankMap, LaneMap, Timeline or Curves
         What to draw.
     width : int
         Columns there are.
@@ -52,6 +53,8 @@ def draw(picture: Picture, width: int = 80, signs: Signs = UNICODE) -> list[Text
         return _bank_map(picture, signs)
     if isinstance(picture, Timeline):
         return _timeline(picture, width, signs)
+    if isinstance(picture, Curves):
+        return curve_lines(picture, width)
     return _lane_map(picture, width, signs)
 
 
