@@ -253,6 +253,12 @@ def check_grid(kernel: Kernel, grid: Dim3) -> None:
             raise SpecError(f"{kernel.id}: grid has {side} blocks along {axis}, {rule}; split the work")
 
 
+def _shared_remedy(kernel: Kernel) -> str:
+    """Return what to change when a block asks for too much shared memory, whatever its size."""
+    has_constants = any(name != "ELEMENT" for name in kernel.constants)
+    return remedy_of(kernel) if has_constants else "ask for fewer bytes"
+
+
 def check_shared(kernel: Kernel, at: Mapping[str, int], limits: Limits) -> int:
     """Return the dynamic shared memory in bytes; refuse more than the device gives a block."""
     geometry = kernel.geometry
@@ -261,9 +267,9 @@ def check_shared(kernel: Kernel, at: Mapping[str, int], limits: Limits) -> int:
     if static > limits.static_shared:
         rule = f"the limit is {limits.static_shared}"
         who = f"{kernel.id}: block declares {static} bytes of shared memory"
-        raise SpecError(f"{who}, {rule}; {remedy_of(kernel)}")
+        raise SpecError(f"{who}, {rule}; {_shared_remedy(kernel)}")
     if static + dynamic > limits.shared:
         rule = f"the limit is {limits.shared}"
         who = f"{kernel.id}: block needs {static + dynamic} bytes of shared memory"
-        raise SpecError(f"{who}, {rule}; {remedy_of(kernel)}")
+        raise SpecError(f"{who}, {rule}; {_shared_remedy(kernel)}")
     return dynamic

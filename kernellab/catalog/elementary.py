@@ -16,7 +16,7 @@ from kernellab.problem import Array, Arrays, Case, Cost, Operand, Parameter, Pro
 
 FUNCTIONS: dict[str, Callable[[Array, Array], Array]] = {
     "multiply": lambda a, b: a * b,
-    "divide": lambda a, b: b / a,
+    "divide": lambda a, b: 7 / a,
     "reciprocal": lambda a, b: 1 / a,
     "sqrt": lambda a, b: np.sqrt(a),
     "exp": lambda a, b: np.exp(a),
@@ -108,7 +108,7 @@ def twin_of(entry: str, is_fast: bool) -> Any:
     from numba import cuda, float32
 
     device = cuda.jit(device=True, forceinline=True, fastmath=is_fast)
-    ONE, ZERO, EVERY = float32(1), float32(0), float32(STEP)  # noqa: N806
+    ONE, SEVEN, ZERO, EVERY = float32(1), float32(7), float32(0), float32(STEP)  # noqa: N806
 
     def summed(function):
         call = device(function)
@@ -123,7 +123,7 @@ def twin_of(entry: str, is_fast: bool) -> Any:
 
         return run
 
-    multiply, divide = summed(lambda a, b: a * b), summed(lambda a, b: b / a)
+    multiply, divide = summed(lambda a, b: a * b), summed(lambda a, b: SEVEN / a)
     reciprocal, sqrt = summed(lambda a, b: ONE / a), summed(lambda a, b: math.sqrt(a))
     exp, log = summed(lambda a, b: math.exp(a)), summed(lambda a, b: math.log(a))
     sin, tanh = summed(lambda a, b: math.sin(a)), summed(lambda a, b: math.tanh(a))

@@ -165,14 +165,14 @@ def _without_routines(sass: Sequence[SassInstruction]) -> list[SassInstruction]:
     """Drop the way to ptxas' own routines, which division and roots take for awkward operands only, and the
     jump that follows the one that closes a loop: it is taken once, when the loop ends.
 
-    That way is the return address, the call, and on the same PTX line moves and the jump back.
+    That way is moves, of the return address too, the call, and on the same PTX line moves and the jump back.
     """
     found: list[SassInstruction] = []
     way: int | None = None
     for instruction in sass:
         if is_routine(instruction):
             way = instruction.ptx_line
-            if found and found[-1].opcode == "MOV" and found[-1].ptx_line == way:
+            while found and "MOV" in found[-1].opcode and found[-1].ptx_line == way:
                 found.pop()
             continue
         is_jump = instruction.opcode == "BRA" and instruction.predicate is None
@@ -189,7 +189,7 @@ def _without_routines(sass: Sequence[SassInstruction]) -> list[SassInstruction]:
 
 def is_routine(instruction: SassInstruction) -> bool:
     """Say whether an instruction calls a routine of ptxas' own."""
-    return instruction.opcode.startswith("CALL") and "$__internal_" in instruction.operands
+    return instruction.opcode.startswith("CALL") and "__cuda_sm" in instruction.operands
 
 
 def _block_of_each_instruction(code: Code) -> list[int]:

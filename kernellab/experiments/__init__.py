@@ -21,6 +21,8 @@ EXPERIMENTS = (
     "matmul-ladder",
     "tensor-cores",
     "fused-epilogue",
+    "launch-config",
+    "precision-cost",
     "streams",
     "graphs",
 )

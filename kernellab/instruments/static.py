@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from kernellab.errors import UnavailableError
+from kernellab.instruments.float64 import float64_lines
 from kernellab.instruments.occupancy import occupancy
 from kernellab.instruments.reading import Reading
 
@@ -53,15 +54,23 @@ def resources(program: Program, plan: Plan) -> tuple[Reading, ...]:
 
 
 def ptx_mix(program: Program, plan: Plan) -> tuple[Reading, ...]:
-    """Return how many PTX instructions the kernel has, and of which families: ``ptx/ld.global`` and so on."""
+    """Return how many PTX instructions the kernel has, of which families: ``ptx/ld.global`` and so on.
+
+    ``ptx_float64_instructions`` are those that compute in float64; its note holds their source lines.
+    """
     launch = _first(plan)
     if launch is None:
         return ()
     from kernellab.emulator.program import reachable
     from kernellab.trace import parsed
 
-    functions, _ = reachable(parsed(program.binary(launch.kernel).ptx), program.entry(launch.kernel))
-    return _mix("ptx", Counter(name for function in functions.values() for name in _families(function)))
+    binary, entry = program.binary(launch.kernel), program.entry(launch.kernel)
+    functions, _ = reachable(parsed(binary.ptx), entry)
+    mix = _mix("ptx", Counter(name for function in functions.values() for name in _families(function)))
+    wide = float64_lines(binary, entry)
+    count = sum(len(line.opcodes) for line in wide)
+    where = "; ".join(map(str, wide))
+    return (*mix, Reading("ptx_float64_instructions", count, "instructions", "derived", where))
 
 
 def sass_mix(program: Program, plan: Plan) -> tuple[Reading, ...]:

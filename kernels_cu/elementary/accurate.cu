@@ -29,7 +29,7 @@ extern "C" __global__ void elementary_accurate(const float* __restrict__ x, floa
                 if (function < 1) {
                     SUM(a * b);
                 } else {
-                    SUM(b / a);
+                    SUM(7.0f / a);
                 }
             } else {
                 if (function < 3) {

@@ -28,7 +28,7 @@ extern "C" __global__ void elementary_fast_math(const float* __restrict__ x, flo
                 if (function < 1) {
                     SUM(a * b);
                 } else {
-                    SUM(b / a);
+                    SUM(7.0f / a);
                 }
             } else {
                 if (function < 3) {

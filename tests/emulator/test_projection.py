@@ -51,6 +51,29 @@ def test_a_division_is_the_instructions_that_ptxas_makes_of_it() -> None:
     assert 9 <= an_iteration("quotient") - an_iteration("product") <= 11
 
 
+def test_so_is_that_of_numba_which_links_the_routine() -> None:
+    pytest.importorskip("numba_cuda")
+
+    def quotient(x, y, n):  # type: ignore[no-untyped-def]
+        a, total = x[0], x[0]
+        for _ in range(n):
+            total = x[1] / (a + total)
+        y[0] = total
+
+    def product(x, y, n):  # type: ignore[no-untyped-def]
+        a, total = x[0], x[0]
+        for _ in range(n):
+            total = x[1] * (a + total)
+        y[0] = total
+
+    x, y = np.ones(2, np.float32), np.zeros(1, np.float32)
+    found = []
+    for kernel in (quotient, product):
+        few, many = (kl.trace(kernel, 1, 1, (x, y, n)).totals["warp_instructions"] for n in (4, 20))
+        found.append((many - few) / 16)
+    assert 9 <= found[0] - found[1] <= 12, found
+
+
 def test_a_jump_behind_a_loop_is_no_second_copy_of_it() -> None:
     # MUFU.LG2, FMUL, MUFU.EX2.
     assert an_iteration("power", "--use_fast_math") - an_iteration("product") == 3

@@ -1,0 +1,428 @@
+"""Launch configuration: block sizes, grids that do not fill the device, tails, and what limits resident blocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kernellab.catalog import kernel
+from kernellab.checks import HOPPER
+from kernellab.errors import SpecError
+from kernellab.experiments.common import WRITE_UP, all_right, number
+from kernellab.experiments.experiment import (
+    HELD,
+    REFUTED,
+    Claim,
+    Column,
+    Derived,
+    Expectation,
+    Experiment,
+    Found,
+    Point,
+    Rows,
+    Sweep,
+)
+from kernellab.experiments.picture import Bar, Bars, Picture
+from kernellab.experiments.pitfalls import Pitfall
+from kernellab.instruments.occupancy import occupancy
+from kernellab.kernel import Geometry, Kernel
+from kernellab.plan import bind
+from kernellab.problem import Case
+
+if TYPE_CHECKING:
+    from kernellab.record import Record
+
+WARP, KIB = 32, 1024
+BLOCKS = (32, 33, 48, 64, 65, 96, 100, 128, 250, 256)
+"""Threads a block."""
+FULL_WAVE = 8 * HOPPER.multiprocessors
+"""Blocks of 256 threads and up to 32 registers that an H200 holds at a time."""
+HALF = 113 * KIB
+"""Shared memory of which two blocks find room on a multiprocessor with 228 KiB, 1 KiB reserved for each."""
+SHARED = (0, 48 * KIB, HALF, HALF + 1, HOPPER.shared)
+DEGREE = 2048
+"""Steps of Horner's rule where time is that of arithmetic."""
+TAIL = 'NVIDIA, "CUDA Pro Tip: Minimize the Tail Effect"'
+GUIDE = 'CUDA C++ Best Practices Guide, "Occupancy"'
+
+
+def launched(
+    name: str,
+    threads: int | None = None,
+    shared: int = 0,
+    grid: Callable[[Mapping[str, int]], tuple[int, ...]] | None = None,
+) -> Kernel:
+    """Return a rung with another block, with dynamic shared memory that it does not use, or another grid."""
+    stock = kernel(name)
+    geometry: Geometry = stock.geometry
+    if threads is not None:
+        geometry = replace(geometry, block=(threads,))
+    if shared:
+        geometry = replace(geometry, dynamic_shared=lambda at: shared)
+    if grid is not None:
+        geometry = replace(geometry, grid=grid)
+    return stock if geometry is stock.geometry else replace(stock, geometry=geometry)
+
+
+def steps(n: int, degree: int, name: str = "") -> Case:
+    """Return a case of horner."""
+    return Case(name or f"{n} elements, degree {degree}", {"n": n}, {"degree": degree})
+
+
+LONG = steps(2**22, 16), steps(2**22, DEGREE // 4)
+"""Elements to stream, and to compute on, on a GPU."""
+COPIED = Case("2**25 elements", {"n": 2**25})
+
+
+def block(threads: int) -> Point:
+    """Return blocks of so many threads, all of them full."""
+    return Point(
+        f"{threads} threads",
+        launched("horner/single", threads),
+        steps(64 * threads, 4),
+        large=LONG[0],
+        head=2**16,
+    )
+
+
+def grid(blocks: int) -> Point:
+    """Return a grid of so many full blocks."""
+    n = 256 * blocks
+    return Point(f"{blocks} blocks", kernel("horner/single"), steps(n, 4), large=steps(n, DEGREE))
+
+
+def shared(nbytes: int) -> Point:
+    """Return a copy whose blocks ask for shared memory that they do not use."""
+    return Point(
+        f"{nbytes} B shared",
+        launched("copy/scalar", shared=nbytes),
+        Case("16 Ki", {"n": 2**14}),
+        large=COPIED,
+        head=2**20,
+    )
+
+
+def vectors(count: int) -> Point:
+    """Return a scaling by so many vectors a thread: work in flight, paid for with registers."""
+    rung = replace(kernel("scale/unrolled").with_constants(VECTORS=count), twin="swept in CUDA C only")
+    return Point(f"{count} vectors", rung, Case("16 Ki", {"n": 2**14}), large=COPIED, head=2**20)
+
+
+EFFICIENCY = Column("warp\neff. %", "warp_efficiency_percent", 1)
+RESIDENT = Column("resident\nblocks", "resident_blocks")
+OCCUPIED = Column("occu-\npancy %", "occupancy_percent", 1)
+SWEEPS = (
+    Sweep(
+        "Threads a block",
+        tuple(block(threads) for threads in BLOCKS),
+        (
+            EFFICIENCY,
+            Column("warp instr.\n/ element", "warp_instructions_per_element"),
+            Column("fetched /\nneeded", "fetched_per_needed"),
+            RESIDENT,
+            OCCUPIED,
+        ),
+    ),
+    Sweep(
+        f"Blocks a grid, of 256 threads, on {HOPPER.multiprocessors} multiprocessors",
+        tuple(
+            grid(blocks) for blocks in (1, HOPPER.multiprocessors, FULL_WAVE, FULL_WAVE + 1, 2 * FULL_WAVE)
+        ),
+        (
+            Column("busy\nmultipr.", "busy_multiprocessors"),
+            Column("waves", "waves", 3),
+            Column("in the\ntail", "tail_blocks"),
+            Column("places\ntaken %", "places_taken_percent", 1),
+        ),
+    ),
+    Sweep(
+        "Shared memory a block, of 256 threads",
+        tuple(shared(nbytes) for nbytes in SHARED),
+        (RESIDENT, OCCUPIED),
+    ),
+    Sweep(
+        "Registers a thread, in blocks of 256: more vectors in flight",
+        tuple(vectors(count) for count in (1, 4, 16)),
+        (Column("regs", "registers"), RESIDENT, OCCUPIED),
+    ),
+)
+
+
+def waves(record: Record, name: str) -> float:
+    """Return a number of how the grid fills the device."""
+    found = occupancy(
+        record.arch,
+        math.prod(record.block),
+        int(record.value("registers")),
+        int(record.value("shared_bytes")),
+    ).waves(math.prod(record.grid))
+    return float(getattr(found, name))
+
+
+DERIVED = (
+    Derived("warp_efficiency_percent", "%", lambda record: 100 * record.value("warp_efficiency")),
+    Derived(
+        "warp_instructions_per_element",
+        "instructions",
+        lambda record: record.value("warp_instructions") / record.sizes["n"],
+    ),
+    Derived(
+        "fetched_per_needed",
+        "1",
+        lambda record: 32 * record.value("global_load_sectors") / (4 * record.sizes["n"]),
+    ),
+    Derived("occupancy_percent", "%", lambda record: 100 * record.value("occupancy"), ""),
+    Derived(
+        "busy_multiprocessors",
+        "multiprocessors",
+        lambda record: float(min(math.prod(record.grid), HOPPER.multiprocessors)),
+        "",
+    ),
+    Derived("waves", "waves", lambda record: waves(record, "count"), ""),
+    Derived("tail_blocks", "blocks", lambda record: waves(record, "tail"), ""),
+    Derived("places_taken_percent", "%", lambda record: 100 * waves(record, "efficiency"), ""),
+)
+
+
+def lanes_wasted(rows: Rows) -> Found:
+    """A block takes whole warps: of the last one only some lanes work."""
+    for threads in BLOCKS:
+        found = rows.value(f"{threads} threads", "warp_efficiency")
+        wanted = threads / (WARP * -(-threads // WARP))
+        if not math.isclose(found, wanted, rel_tol=1e-3):
+            return (
+                False,
+                f"{threads} threads: {number(100 * found)} % of the lanes, {number(100 * wanted)} expected",
+            )
+    return (
+        True,
+        f"{number(rows.value('33 threads', 'warp_efficiency_percent'))} % of the lanes work in blocks of 33",
+    )
+
+
+def as_many_warps(rows: Rows) -> Found:
+    """33 threads take as many instructions as 64, so nearly twice as many an element."""
+    first, second = (rows.value(f"{threads} threads", "warp_instructions") for threads in (33, 64))
+    more = rows.value("33 threads", "warp_instructions_per_element") / rows.value(
+        "64 threads", "warp_instructions_per_element"
+    )
+    return first == second, f"{number(first)} and {number(second)} in 64 blocks: {number(more)} x an element"
+
+
+def misaligned_warps(rows: Rows) -> Found:
+    """Blocks of whole warps start at whole lines; others share sectors with their neighbours."""
+    found = {threads: rows.value(f"{threads} threads", "fetched_per_needed") for threads in BLOCKS}
+    right = all((found[threads] == 1) == (threads % 8 == 0) for threads in BLOCKS)
+    return right, ", ".join(
+        f"{threads}: {number(share, 3)}" for threads, share in found.items() if share != 1
+    )
+
+
+def one_block_idles(rows: Rows) -> Found:
+    """A grid of one block leaves every multiprocessor but one idle."""
+    busy = rows.value("1 blocks", "busy_multiprocessors")
+    share = rows.value("1 blocks", "places_taken_percent")
+    return busy == 1 and share < 0.1, f"{number(busy)} multiprocessor, {number(share, 3)} % of the places"
+
+
+def a_tail_is_a_wave(rows: Rows) -> Found:
+    """One block over a full wave starts another."""
+    full, over = (
+        rows.value(f"{blocks} blocks", "places_taken_percent") for blocks in (FULL_WAVE, FULL_WAVE + 1)
+    )
+    tail = rows.value(f"{FULL_WAVE + 1} blocks", "tail_blocks")
+    return full == 100 and tail == 1 and over < 51, f"{number(over, 1)} % of the places for 1 block more"
+
+
+def shared_limits(rows: Rows) -> Found:
+    """Blocks share 228 KiB, of which each costs 1 KiB more than it asks for."""
+    found = [rows.value(f"{nbytes} B shared", "resident_blocks") for nbytes in SHARED]
+    return found == [
+        8,
+        4,
+        2,
+        1,
+        1,
+    ], f"{' '.join(map(number, found))} blocks for {' '.join(map(str, SHARED))} B"
+
+
+def registers_limit(rows: Rows) -> Found:
+    """More vectors a thread take more registers, and leave room for fewer blocks."""
+    if "1 vectors" not in dict(rows.items()):
+        return True, "in CUDA C only"
+    labels = [f"{count} vectors" for count in (1, 4, 16)]
+    registers, share = ([rows.value(label, name) for label in labels] for name in ("registers", "occupancy"))
+    right = registers == sorted(set(registers)) and share[0] > share[-1]
+    return right, "; ".join(
+        f"{number(a)} registers: {number(100 * b)} %" for a, b in zip(registers, share, strict=True)
+    )
+
+
+def refusal(nbytes: int) -> str:
+    """Return what binding a copy says whose blocks ask for so much shared memory; nothing if it takes it."""
+    try:
+        bind(
+            launched("copy/scalar", shared=nbytes),
+            kernel("copy/scalar").problem.inputs(Case("one", {"n": 1})),
+        )
+    except SpecError as error:
+        return str(error)
+    return ""
+
+
+def too_much_is_refused(rows: Rows) -> Found:
+    """One byte over the limit is refused before anything runs, in a sentence with rule, value and remedy."""
+    taken, refused = refusal(HOPPER.shared), refusal(HOPPER.shared + 1)
+    needed = (str(HOPPER.shared + 1), str(HOPPER.shared), "copy/scalar", "shared memory", "; ")
+    return not taken and all(word in refused for word in needed), refused or taken
+
+
+def claim_clear(rows: Rows) -> tuple[str, str]:
+    """Too much shared memory is said to fail with a clear error."""
+    held, text = too_much_is_refused(rows)
+    return HELD if held else REFUTED, text
+
+
+def arithmetic(threads: int) -> Point:
+    """Return blocks of so many threads on numbers enough to keep the device busy."""
+    return Point(f"blocks of {threads}", launched("horner/single", threads), LONG[1])
+
+
+def alone(blocks: int) -> Point:
+    """Return a grid of blocks that each have a multiprocessor for themselves."""
+    return Point(
+        f"{blocks} blocks, one each", launched("horner/single", shared=HALF + 1), steps(256 * blocks, DEGREE)
+    )
+
+
+def timed(point: Point, label: str = "") -> Point:
+    """Return a point of a sweep at its large sizes, as one of two."""
+    assert point.large is not None
+    return replace(point, label=label or point.label, case=point.large, large=None, head=0)
+
+
+HISTOGRAM = Case("2**22 bytes", {"n": 2**22})
+PITFALLS = (
+    Pitfall(
+        "blocks of 33 threads, against 64, in arithmetic",
+        arithmetic(33),
+        arithmetic(64),
+        "51.6 % of the lanes work, 1.94 x the instructions an element",
+    ),
+    Pitfall(
+        "blocks of 33 threads, against 64, in streaming",
+        timed(block(33)),
+        timed(block(64)),
+        "51.6 % of the lanes work; memory may hide it",
+    ),
+    Pitfall(
+        "a grid of one block that loops over the work, against one that fills the device",
+        Point("one block", launched("histogram/shared", grid=lambda at: (1,)), HISTOGRAM),
+        Point("filling", kernel("histogram/shared"), HISTOGRAM),
+        f"1 of {HOPPER.multiprocessors} multiprocessors works",
+    ),
+    Pitfall(
+        "one block over a full wave of 8 blocks a multiprocessor",
+        timed(grid(FULL_WAVE + 1)),
+        timed(grid(FULL_WAVE)),
+        "half of the places are empty, but a block that is alone runs faster",
+        source=TAIL,
+    ),
+    Pitfall(
+        "one block over a full wave of 1 block a multiprocessor",
+        alone(HOPPER.multiprocessors + 1),
+        alone(HOPPER.multiprocessors),
+        "half of the places are empty",
+        source=TAIL,
+    ),
+    Pitfall(
+        "a copy with 1 block of 256 threads a multiprocessor, against 8",
+        timed(shared(HOPPER.shared)),
+        timed(shared(0)),
+        "12.5 % occupancy: an eighth of the bytes in flight",
+        source=GUIDE,
+    ),
+    Pitfall(
+        "a copy with 4 blocks of 256 threads a multiprocessor, against 8",
+        timed(shared(48 * KIB)),
+        timed(shared(0)),
+        "50 % occupancy",
+        source=GUIDE,
+    ),
+)
+
+
+def pictures(rows: Mapping[str, Rows]) -> tuple[Picture, ...]:
+    """Return the lanes that work, and the places taken, by block and by grid."""
+    chosen = (
+        (
+            "Lanes that work, by threads a block",
+            [f"{threads} threads" for threads in BLOCKS],
+            "warp_efficiency_percent",
+        ),
+        (
+            "Places taken in all waves, by blocks a grid",
+            [point.label for point in SWEEPS[1].points],
+            "places_taken_percent",
+        ),
+        (
+            "Occupancy, by shared memory a block",
+            [point.label for point in SWEEPS[2].points],
+            "occupancy_percent",
+        ),
+    )
+    return tuple(
+        Bars(
+            title,
+            "%",
+            tuple(
+                Bar(label, {language: each.value(label, name) for language, each in rows.items()})
+                for label in labels
+            ),
+            100.0,
+            100.0,
+        )
+        for title, labels, name in chosen
+    )
+
+
+EXPERIMENT = Experiment(
+    name="launch-config",
+    question="What do block size, grid size, registers and shared memory cost when they are chosen badly?",
+    sweeps=SWEEPS,
+    derived=DERIVED,
+    expectations=(
+        Expectation("every answer equals NumPy's", all_right()),
+        Expectation(
+            "blocks that are no multiple of 32 leave lanes idle, by the count of their threads", lanes_wasted
+        ),
+        Expectation("blocks of 33 threads take as many warp instructions as blocks of 64", as_many_warps),
+        Expectation(
+            "blocks that are no multiple of 8 threads share sectors of 8 floats, and fetch them twice",
+            misaligned_warps,
+        ),
+        Expectation("a grid of one block keeps one multiprocessor busy", one_block_idles),
+        Expectation("one block over a full wave starts a second, nearly empty one", a_tail_is_a_wave),
+        Expectation("shared memory limits blocks, by what they ask for and 1 KiB each", shared_limits),
+        Expectation("more vectors a thread take registers, and registers limit blocks", registers_limit),
+        Expectation(
+            "one byte of shared memory over the limit is refused before any launch", too_much_is_refused
+        ),
+    ),
+    claims=(
+        Claim("shared memory above the limit fails with a clear error", WRITE_UP, claim_clear),
+        *(pitfall.claim() for pitfall in PITFALLS),
+    ),
+    pictures=pictures,
+    lessons=(
+        "A block takes whole warps: 33 threads are two, and 31 lanes of the second do nothing, in every "
+        "instruction. Take a multiple of 32, and let the guard handle the end of the array.",
+        "Blocks go to multiprocessors as room allows; a grid that is a little over a multiple of that number ends "
+        "with a wave that is nearly empty. How much it costs depends on whether a block alone is faster.",
+        "`kernellab occupancy PROBLEM/RUNG --grid N` says what limits blocks and how a grid fills a device.",
+    ),
+)
+
+__all__ = ["EXPERIMENT", "PITFALLS"]

@@ -1,0 +1,52 @@
+"""Pitfalls: two points of which one is said to cost more time, as a claim and as a row of the suite ``launches``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kernellab.experiments.common import WRITE_UP
+from kernellab.experiments.experiment import HELD, NEEDS_GPU, REFUTED, Claim, Point
+
+if TYPE_CHECKING:
+    from kernellab.experiments.clocked import GpuClock
+
+LEAST = 1.01
+"""The factor from which on something costs time that can be measured."""
+
+
+@dataclass(frozen=True)
+class Pitfall:
+    """Something that is said to cost time.
+
+    Attributes
+    ----------
+    text : str
+        What, against what.
+    slow, fast : Point
+        With it and without it.
+    known : str
+        What can be said without a clock.
+    work : float
+        How many times the work of `fast` the point `slow` does.
+    source : str
+        Who says so.
+    """
+
+    text: str
+    slow: Point
+    fast: Point
+    known: str
+    work: float = 1.0
+    source: str = WRITE_UP
+
+    def timed(self, clock: GpuClock) -> tuple[str, str]:
+        """Held if the slow point takes longer, by an interval that does not doubt it."""
+        found = clock.ratio(self.slow, self.fast)
+        held = found.low > self.work and found.value > LEAST * self.work
+        per = "" if self.work == 1 else f", {found.value / self.work:.3g} x for the same work"
+        return HELD if held else REFUTED, f"{found}{per}"
+
+    def claim(self) -> Claim:
+        """Return it as a claim, which a GPU judges."""
+        return Claim(self.text, self.source, lambda rows: (NEEDS_GPU, self.known), self.timed)
