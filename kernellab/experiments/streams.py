@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kernellab.experiments.overlap import Measured
 
 KERNEL = kernel("uneven_work/unsorted")
-SMALL = Case("4 Ki elements", {"n": 2**12})
+SMALL = Case("2 Ki elements", {"n": 2**11})
 CHUNKS = 4
 BAR = 0.90
 """Of the ideal, from which copies count as hidden."""
@@ -43,7 +43,7 @@ WHOLE, CHUNK = "whole", "chunk {} of {}"
 LABELS = tuple(CHUNK.format(i + 1, CHUNKS) for i in range(CHUNKS))
 ADDED = ("warp_instructions", "global_load_sectors", "global_store_sectors")
 """What the chunks together do neither more nor less of than the whole."""
-TRIED = ((1, 1), (3, 2), (7, 3), (64, 8))
+TRIED = ((1, 1), (3, 2), (7, 3), (16, 8))
 """Chunks and streams of the pipelines whose answers are compared."""
 
 
