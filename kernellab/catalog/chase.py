@@ -54,9 +54,11 @@ def reference(
     mask: int = 0,
 ) -> dict[str, Array]:
     """Return where each walker is after so many steps, in a table given or in the constant one."""
-    table, place = (built_in(), seed) if next is None else (next, start)
+    table, place, kept = built_in(), np.asarray(seed), np.uint32(mask)
+    if next is not None and start is not None:
+        table, place, kept = next, start, np.uint32(2**32 - 1)
     for _ in range(int(steps)):
-        place = table[place if next is not None else place & np.uint32(mask)]
+        place = table[place & kept]
     return {"last": place}
 
 

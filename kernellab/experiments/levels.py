@@ -65,6 +65,21 @@ class Reach:
         return self.value * self.hz if self.quantity == LATENCY else self.value / self.hz
 
 
+def workload(
+    device: Any, language: Language, rung: Kernel, arrays: Arrays, name: str, parameters: Mapping[str, Any]
+) -> Any:
+    """Return a kernel on its own buffers, ready to be timed: it has run once and was right."""
+    from kernellab.measurement import judge, prepare
+    from kernellab.workload import PlanWorkload
+
+    given = tuple(arrays[item.name] for item in rung.inputs)
+    plan = prepare(rung, given, device=device, parameters=parameters).plan
+    program = device.build(plan.kernel, language)
+    run = device.run(program, plan)
+    judge(plan, run).require()
+    return PlanWorkload(device, program, plan, name, run)
+
+
 def slope(
     device: Any, language: Language, rung: Kernel, arrays: Arrays, name: str, counts: Sequence[int],
     more: Mapping[str, int] | None = None, warmed: str = "",
@@ -92,19 +107,12 @@ def slope(
     tuple of float, float and tuple of Timing
         Seconds a repetition, the SM clock, the samples.
     """
-    from kernellab.measurement import judge, prepare
-    from kernellab.workload import CallWorkload, PlanWorkload, time_workloads
+    from kernellab.workload import CallWorkload, time_workloads
 
     stopwatch = device.stopwatch()
     works: list[Any] = []
     for count in counts:
-        parameters: dict[str, Any] = {**(more or {}), name: count}
-        given = tuple(arrays[item.name] for item in rung.inputs)
-        plan = prepare(rung, given, device=device, parameters=parameters).plan
-        program = device.build(plan.kernel, language)
-        run = device.run(program, plan)
-        judge(plan, run).require()
-        works.append(PlanWorkload(device, program, plan, str(count), run))
+        works.append(workload(device, language, rung, arrays, str(count), {**(more or {}), name: count}))
         if warmed:
             works[-1].before = works[-1].buffers[warmed].max
     mode: Mode = "hot" if warmed else "cold"
@@ -208,5 +216,5 @@ def curves(found: Sequence[Reach], places: Sequence[Mark], language: str = "") -
 
 
 __all__ = [
-    "BANDWIDTH", "LATENCY", "Reach", "bandwidths", "curves", "latencies", "marks", "plateaus", "slope",
+    "BANDWIDTH", "LATENCY", "Reach", "bandwidths", "curves", "latencies", "marks", "plateaus", "slope", "workload",
 ]  # fmt: skip
