@@ -149,7 +149,7 @@ def measure(device: Any, language: Language, n: int = N, rounds: int = ROUNDS) -
         If a launch is missing, before or after.
     """
     device.cupy.cuda.get_current_stream().synchronize()
-    with device.capture_stream():
+    with device.health.naming(KERNEL), device.capture_stream():
         stopwatch = device.stopwatch()
         chain = Chain(device, language, n)
         for how in chain.ways:

@@ -7,11 +7,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kernellab.errors import SpecError
+from kernellab.experiments.picture import Picture
 from kernellab.report.numbers import language_name
+from kernellab.report.pictures import draw
 from kernellab.results import Results, Shown, stale
 
 END = "<!-- end -->"
-TABLES = ("claims", "memory", "rows", "products", "ladder", "peers", "counters", "clock")
+TABLES = (
+    "claims",
+    "hierarchy",
+    "memory",
+    "rows",
+    "products",
+    "ladder",
+    "peers",
+    "streams",
+    "counters",
+    "clock",
+)
 """Suites whose tables the README shows; of the others it shows the bars."""
 
 
@@ -113,7 +126,13 @@ def section(results: Sequence[Results]) -> str:
         if name in by_name and (table := markdown_table(by_name[name])):
             notes = "; ".join((*by_name[name].notes, *voids(by_name[name])))
             parts.append(f"**{by_name[name].title}** ({notes}):\n\n{table}")
+            parts += [fenced(each) for each in by_name[name].pictures]
     return "\n\n".join(parts)
+
+
+def fenced(picture: Picture) -> str:
+    """Return a picture as a block of text."""
+    return "\n".join(("```", *(line.plain for line in draw(picture, 100)), "```"))
 
 
 def _changed(results: Results) -> tuple[str, ...]:

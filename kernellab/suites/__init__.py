@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from kernellab.suites.bench import Bench
 
 SUITES = (
-    "peers", "memory", "rows", "products", "ladder", "blocks", "strides", "counters", "clock", "compare", "large",
-    "claims",
+    "peers", "memory", "rows", "products", "ladder", "blocks", "strides", "counters", "hierarchy", "clock", "compare", "large",
+    "streams", "claims",
 )  # fmt: skip
 
 
