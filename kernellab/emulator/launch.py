@@ -19,7 +19,7 @@ from kernellab.emulator.lanes import WARP
 from kernellab.emulator.memory import GlobalMemory
 from kernellab.emulator.program import (
     Layout,
-    bind_program,
+    bound_program,
     find_variable,
     function_addresses,
     is_float_add,
@@ -107,7 +107,7 @@ class Launch:
         self._positions = [
             (function, instruction) for function in self.functions.values() for instruction in function.body
         ]
-        self.codes = bind_program(self.functions, parameters, self)
+        self.codes = bound_program(self.functions, parameters, self)
         self.entry = self.codes[entry]
         self.local_bytes = self.entry.local_bytes
         self.sass = sass

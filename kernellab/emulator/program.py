@@ -202,6 +202,31 @@ def lay_out_globals(
             fill_initial(variable, backing[variable.name], layout.addresses)
 
 
+_bound: dict[tuple[Any, ...], tuple[Mapping[str, Function], dict[str, Code]]] = {}
+KEPT_PROGRAMS = 64
+
+
+def bound_program(
+    functions: Mapping[str, Function], entry_parameters: Mapping[str, bytes], launch: Launch
+) -> dict[str, Code]:
+    """Return `bind_program` of these very functions, parameters and addresses, made once: code has no state.
+
+    Arrays of the same sizes get the same addresses, so a launch that is repeated finds its code.
+    """
+    key = (
+        *map(id, functions.values()),
+        *entry_parameters.items(),
+        *launch.layout.addresses.items(),
+    )
+    known = _bound.get(key)
+    if known is None:
+        while len(_bound) >= KEPT_PROGRAMS:
+            _bound.pop(next(iter(_bound)), None)
+        codes = bind_program(functions, entry_parameters, launch)
+        known = _bound[key] = (functions, codes)  # the functions are kept, so ids stay theirs
+    return known[1]
+
+
 def bind_program(
     functions: Mapping[str, Function], entry_parameters: Mapping[str, bytes], launch: Launch
 ) -> dict[str, Code]:

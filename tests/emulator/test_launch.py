@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from launching import Kernels, integers
 
+from kernellab.emulator import program
 from kernellab.emulator.launch import Launch
 from kernellab.errors import ExecutionError, SpecError, UnsupportedPTXError
 
@@ -224,3 +225,15 @@ def test_a_warning_does_not_hide_an_error_of_its_kind():
     for is_error in (False, True, True):
         Launch.complain(launch, 0, "in flight", "what", (0, 0, 0), (0, 0, 0), 1, is_error)
     assert [(each.is_error, each.count) for each in launch.diagnostics] == [(False, 1), (True, 2)]
+
+
+def test_a_launch_that_is_repeated_is_bound_once_and_another_anew(rng, monkeypatch):
+    bound = []
+    bind = program.bind_program
+    monkeypatch.setattr(program, "bind_program", lambda *given: bound.append(1) or bind(*given))
+    monkeypatch.setattr(program, "_bound", {})
+    for n in (5000, 5000, 3000, 5000):
+        x, y = integers(rng, -100, 100, 5000), np.zeros(1, i32)
+        BLOCKS("sum_shared", 4, 128, x, y, n, shared_mem=512)
+        assert y[0] == x[:n].sum()
+    assert len(bound) == 2
