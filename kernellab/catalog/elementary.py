@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -34,24 +35,29 @@ FAST = 2**13
 """Roundings allowed with fast math: tanh is right to 2**-11 of itself."""
 
 
-def _terms(x: Array, function: int, terms: int, change: Callable[[Array], Array]) -> Array:
-    compute = FUNCTIONS[NAMES[int(function)]]
-    a, b, total = x, x.astype(np.float64), np.zeros(x.shape)
+@lru_cache(maxsize=len(NAMES))
+def _sums(data: bytes, function: int, terms: int) -> tuple[Array, Array]:
+    """Return the sum of the terms and of their sizes; kept, as rungs and languages share what takes seconds."""
+    compute, a = FUNCTIONS[NAMES[function]], np.frombuffer(data, np.float32)
+    b, total = a.astype(np.float64), np.zeros(a.shape)
+    absolute = total.copy()
     with np.errstate(all="ignore"):
-        for _ in range(int(terms)):
-            total += change(compute(a.astype(np.float64), b))
+        for _ in range(terms):
+            value = compute(a.astype(np.float64), b)
+            total += value
+            absolute += np.abs(value)
             a = a + STEP  # in float32, as the kernels do it
-    return total
+    return total, absolute
 
 
 def reference(x: Array, function: int, terms: int) -> dict[str, Array]:
     """Return the sum in float64, of arguments as float32 has them."""
-    return {"y": _terms(x, function, terms, lambda value: value)}
+    return {"y": _sums(x.tobytes(), int(function), int(terms))[0]}
 
 
 def magnitude(x: Array, function: int, terms: int) -> dict[str, Array]:
     """Return the sum of absolute terms, for each addition."""
-    return {"y": max(int(terms), 1) * _terms(x, function, terms, np.abs)}
+    return {"y": max(int(terms), 1) * _sums(x.tobytes(), int(function), int(terms))[1]}
 
 
 def make_inputs(case: Case, rng: np.random.Generator) -> dict[str, Array]:

@@ -62,6 +62,17 @@ def timed(name: str, is_fast: bool = False) -> Point:
     return call(name, is_fast, TIMED_THREADS, TIMED_CALLS)
 
 
+def is_function(pitfall: Pitfall) -> bool:
+    """Say whether a pitfall is about a function, and not about literals."""
+    return pitfall.slow.kernel.problem.name == "elementary"
+
+
+def error_of(point: Point, n: int) -> Point:
+    """Return the point where the error of a timed function is looked at: one call an element."""
+    name = elementary.NAMES[int(point.case.parameters["function"])]
+    return call(name, point.kernel.is_fast_math, n, 1, error(name))
+
+
 def subnormal(label: str, rung: str) -> Point:
     """Return roots of subnormal numbers."""
     return Point(label, kernel(f"elementary/{rung}"), problem("elementary").case("subnormal"))

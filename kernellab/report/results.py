@@ -15,6 +15,7 @@ from kernellab.results import Results, Shown, stale
 END = "<!-- end -->"
 TABLES = (
     "claims",
+    "launches",
     "hierarchy",
     "memory",
     "rows",
