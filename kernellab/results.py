@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kernellab.errors import SpecError
+from kernellab.experiments.picture import Picture, picture_from_dict, picture_to_dict
 from kernellab.kernel import LANGUAGES, Kernel, Language
 from kernellab.record import plain
 
@@ -61,6 +62,8 @@ class Results:
         When, in UTC.
     lines : tuple of str
         The same in few words, for a terminal.
+    pictures : tuple of Picture
+        What is seen at a glance.
     """
 
     name: str
@@ -73,6 +76,7 @@ class Results:
     sources: Mapping[str, str] = field(default_factory=dict)
     made: str = ""
     lines: tuple[str, ...] = ()
+    pictures: tuple[Picture, ...] = ()
 
     @property
     def is_good(self) -> bool:
@@ -81,7 +85,8 @@ class Results:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON: no NaN and no infinity, which become None."""
-        return {"format": FORMAT, **plain(self)}
+        found = {"format": FORMAT, **plain(self)}
+        return {**found, "pictures": [plain(picture_to_dict(each)) for each in self.pictures]}
 
     @classmethod
     def from_dict(cls, data: Any, who: str = "results") -> Results:
@@ -99,6 +104,7 @@ class Results:
             for key in ("rows", "notes", "lines"):
                 values[key] = tuple(values[key])
             values["columns"] = tuple(Shown(**column) for column in values["columns"])
+            values["pictures"] = tuple(picture_from_dict(each) for each in values.get("pictures", ()))
             return cls(**values)
         except (KeyError, TypeError) as error:
             raise SpecError(f"{who}: the result is damaged ({error}); make it again") from error

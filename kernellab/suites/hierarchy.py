@@ -1,0 +1,209 @@
+"""Hierarchy: the plateaus of bandwidth and latency beside published figures, and atomics by contention."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernellab import catalog
+from kernellab.experiments import atomics, levels
+from kernellab.experiments.levels import BANDWIDTH, LATENCY, Reach
+from kernellab.results import Results, Shown
+from kernellab.suites.bench import Bench
+
+NEAR = 0.10
+"""How far a plateau may be from a published figure, relative to it."""
+COLUMNS = (
+    Shown("quantity", "of"),
+    Shown("level", "level"),
+    Shown("set", "set or table"),
+    Shown("measured", "measured"),
+    Shown("figure", "published"),
+    Shown("ratio", "measured / published", digits=3),
+    Shown("source", "source"),
+)
+HOPPER, H200 = ("H100", "H200"), ("H200",)
+GUIDE = "CUDA C++ Programming Guide, 9.0"
+ERNST = "RRZE-HPC/gpu-benches 1038c5d"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What others say of a level.
+
+    Attributes
+    ----------
+    value : float
+        In `unit`.
+    unit : {"B/clk/SM", "B/s", "cycles"}
+    source : str
+    chips : tuple of str
+        Of whose names a device's must hold one for the figure to be its own.
+    """
+
+    value: float
+    unit: str
+    source: str
+    chips: tuple[str, ...] = HOPPER
+
+
+FIGURES: Mapping[tuple[str, str], Figure] = {
+    (BANDWIDTH, "registers"): Figure(
+        128 * 3 * 4, "B/clk/SM", f"{GUIDE}: 128 multiply-adds a clock, 3 operands"
+    ),
+    (BANDWIDTH, "shared"): Figure(32 * 4, "B/clk/SM", f"{GUIDE}: 32 banks of 4 bytes"),
+    (BANDWIDTH, "L1"): Figure(128, "B/clk/SM", f"{ERNST}, gpu-cache: 128 B a clock"),
+    (BANDWIDTH, "L2"): Figure(9.77e12, "B/s", f"{ERNST}, gpu-l2-cache/h200.txt, 12 to 40 MB", H200),
+    (BANDWIDTH, "DRAM"): Figure(4.8e12, "B/s", "NVIDIA H200 datasheet, HBM3e", H200),
+    (LATENCY, "registers"): Figure(4, "cycles", "doi 10.1016/j.ultsonch.2023.106546, table 3"),
+    (LATENCY, "L1"): Figure(32.0, "cycles", f"{ERNST}, gpu-latency/gh200.txt"),
+    (LATENCY, "L2"): Figure(280.4, "cycles", f"{ERNST}, gpu-latency/gh200.txt"),
+}
+"""By quantity and level. Those in cycles are of pointers, which need no instruction to become an address."""
+
+
+def run(bench: Bench) -> Results:
+    """Sweep the size of the set, and the number of addresses; CUDA C."""
+    device, say = bench.device, bench.progress
+    swept = {
+        BANDWIDTH: levels.bandwidths(device, "cuda-c", say),
+        LATENCY: levels.latencies(device, "cuda-c", say),
+    }
+    added = atomics.rates(device, "cuda-c", say)
+    name = str(device.describe().get("device", ""))
+    processors = device.limits.multiprocessors
+    shown = [
+        row
+        for quantity, points in swept.items()
+        for row in plateau_rows(quantity, levels.plateaus(points, device.l2_bytes), name, processors)
+    ]
+    raw = [point_row(each) for points in swept.values() for each in points]
+    pictures = [levels.curves(points, levels.marks(device)) for points in swept.values()]
+    clocks = [each.hz for points in swept.values() for each in points]
+    return bench.results(
+        "hierarchy",
+        "Levels of memory beside what is published of them",
+        (*shown, *atomic_rows(added), *raw, *(atomic_row(each) for each in added)),
+        [rung for problem in ("reread", "chase", "tally") for rung in catalog.ladder(problem)],
+        columns=COLUMNS,
+        bars=bars(shown),
+        notes=(
+            "slopes between few repetitions and many, so that launch, ramp and the first pass fall out; SM clock "
+            f"counted on the device between the samples, {min(clocks) / 1e6:.0f} to {max(clocks) / 1e6:.0f} MHz; "
+            "bandwidth: every block reads the whole set; latency: one warp, a node a line in random order, less "
+            "one instruction that makes an address of an index; every answer checked before and after",
+        ),
+        lines=tuple(_line(row) for row in shown),
+        pictures=(*pictures, atomics.rate_curves(added)),
+    )
+
+
+def plateau_rows(
+    quantity: str, found: Mapping[str, Reach], device: str, processors: int
+) -> Iterable[dict[str, Any]]:
+    """Yield a row of the table for each level."""
+    register = found["registers"].cycles if quantity == LATENCY else 0.0
+    for level, point in found.items():
+        figure = FIGURES.get((quantity, level))
+        known = figure if figure and any(chip in device for chip in figure.chips) else None
+        a_clock = point.cycles / processors
+        if quantity == LATENCY:
+            # A step's index becomes an address by an instruction (in constant memory by two) like any other.
+            made = {"registers": 0, "constant": 2}.get(level, 1) * register
+            value, text = (
+                point.cycles - made,
+                f"{point.cycles - made:.1f} cycles ({point.value * 1e9:.1f} ns a step)",
+            )
+        else:
+            value = a_clock if figure and figure.unit == "B/clk/SM" else point.value
+            text = f"{point.value / 1e12:.2f} TB/s ({a_clock:.1f} B/clk/SM)"
+        yield {
+            "quantity": quantity,
+            "level": level,
+            "set": size_of(point.nbytes),
+            "measured": text,
+            "figure": f"{_plain(known)}" if known else None,
+            "ratio": value / known.value if known else None,
+            "source": known.source if known else "",
+        }
+
+
+def _plain(figure: Figure) -> str:
+    scale, unit = (1e12, "TB/s") if figure.unit == "B/s" else (1.0, figure.unit)
+    return f"{figure.value / scale:g} {unit}"
+
+
+def size_of(nbytes: int) -> str:
+    """Return a size in words.
+
+    Examples
+    --------
+    >>> size_of(0), size_of(65536), size_of(2**24)
+    ('-', '64 KiB', '16 MiB')
+    """
+    from kernellab.report.curves import size
+
+    return size(nbytes, "B") if nbytes else "-"
+
+
+def atomic_rows(found: Sequence[atomics.Rate]) -> Iterable[dict[str, Any]]:
+    """Yield a row of the table for each rung where additions meet most and least."""
+    at = {(each.rung, each.pattern, each.addresses): each.value for each in found}
+    for rung in atomics.RUNGS:
+        places = [place for place in at if place[:2] == (rung, "spread")]
+        for place in (min(places, default=None), max(places, default=None)):
+            if place is not None:
+                count = place[2]
+                text = f"{at[place] / 1e9:.3g} G additions/s"
+                yield {
+                    "quantity": "atomics", "level": rung, "set": f"{count} address{'es' if count > 1 else ''}",
+                    "measured": text, "figure": None, "ratio": at[place] / at["contended", "spread", 1] or None,
+                    "source": "times tally/contended on one address",
+                }  # fmt: skip
+
+
+def point_row(point: Reach) -> dict[str, Any]:
+    """Return everything of one measured point, samples too."""
+    few, many = point.timings
+    return {
+        "point": f"{point.quantity} {point.rung} {point.nbytes}", "rung": point.rung, "bytes": point.nbytes,
+        "value": point.value, "sm_clock": point.hz, "is_throttled": few.is_throttled or many.is_throttled,
+        "samples_few": list(few.samples), "samples": list(many.samples),
+    }  # fmt: skip
+
+
+def atomic_row(rate: atomics.Rate) -> dict[str, Any]:
+    """Return everything of one rate, samples too."""
+    return {
+        "point": f"additions {rate.rung} {rate.pattern} {rate.addresses}", "rung": rate.rung,
+        "addresses": rate.addresses, "value": rate.value, "samples": list(rate.timing.samples),
+    }  # fmt: skip
+
+
+def bars(rows: Iterable[Mapping[str, Any]]) -> dict[str, bool]:
+    """Return whether each plateau that something is published of is near it.
+
+    Examples
+    --------
+    >>> row = {"quantity": "latency", "level": "L2", "figure": "280.4 cycles", "ratio": 1.05, "measured": "294 cycles"}
+    >>> bars([row, {**row, "level": "L1", "ratio": 0.5}])  # doctest: +NORMALIZE_WHITESPACE
+    {'latency of L2 within 10 % of 280.4 cycles (294 cycles)': True,
+     'latency of L1 within 10 % of 280.4 cycles (294 cycles)': False}
+    """
+    return {
+        f"{row['quantity']} of {row['level']} within {100 * NEAR:.0f} % of {row['figure']} ({row['measured']})": (
+            not math.isnan(row["ratio"]) and abs(row["ratio"] - 1) <= NEAR
+        )
+        for row in rows
+        if row["figure"] is not None
+    }
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    about = f", {row['ratio']:.3f} of {row['figure']}" if row["figure"] else ""
+    return f"{row['quantity']} {row['level']} ({row['set']}): {row['measured']}{about}"
+
+
+__all__ = ["FIGURES", "Figure", "bars", "plateau_rows", "run"]
