@@ -1,21 +1,23 @@
 """AdamW: a step of the optimiser in one pass, with float32 parameters and gradients of 16 or 32 bits."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# ruff: noqa: N803, N806
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from kernellab.catalog import tensors, unscale
+from kernellab.catalog import elements, gradient_twins, tensors, unscale
 from kernellab.kernel import Kernel, Tuning
 from kernellab.problem import ELEMENTS, Array, Arrays, Case, Cost, Parameter, Problem, Sizes
 from kernellab.tensor_lists import each_of, is_list, mapped
 
-SHAPE = {"THREADS": 256, "VECTORS": 2, "ROUNDS": 2, "TENSORS": 64}
+SHAPE = {"THREADS": 256, "VECTORS": 2, "ROUNDS": 2}
 STATE = ("param", "exp_avg", "exp_avg_sq")
 
 
@@ -152,43 +154,132 @@ PROBLEM = Problem(
     roundings=16,
 )
 
-ARGUMENTS = (
-    *("tensors", "found", "inv_scale", "norm", "skipped"),
+
+def scalar(element: str) -> Any:
+    """Make the twin of adamw/scalar."""
+    from numba import cuda, float32
+
+    to_float, _ = elements.conversions(element)
+    factor_of, _ = gradient_twins.scaling()
+    prepare, update = gradient_twins.stepping()
+
+    def adamw_scalar(
+        param, grad, exp_avg, exp_avg_sq, found, inv_scale, norm, skipped, max_norm,
+        lr, rate1, rate2, eps, weight_decay, step,
+    ):  # fmt: skip
+        i = cuda.grid(1)
+        if i < param.size and found[0] == float32(0):
+            factor = factor_of(inv_scale[0], norm[0], max_norm)
+            shared = prepare(factor, lr, rate1, rate2, eps, weight_decay, step - skipped[0])
+            p, m, s = update(shared, param[i], to_float(grad[i]), exp_avg[i], exp_avg_sq[i])
+            param[i], exp_avg[i], exp_avg_sq[i] = p, m, s
+
+    return adamw_scalar
+
+
+def vectorised(THREADS: int, VECTORS: int, ROUNDS: int, element: str) -> Any:
+    """Make the twin of adamw/vectorised."""
+    from numba import cuda, float32
+
+    fill, drain = elements.register_access("float32")
+    fill_grad, _ = elements.register_access(element, 16 if element == "float32" else 8)
+    to_float, _ = elements.conversions(element)
+    factor_of, _ = gradient_twins.scaling()
+    prepare, update = gradient_twins.stepping()
+    KEPT, SHARE = 4 * VECTORS, THREADS * VECTORS * ROUNDS
+
+    @cuda.jit(device=True)
+    def load(kept, param, grad, exp_avg, exp_avg_sq, first, whole):
+        params, grads, means, squares = kept
+        for v in range(VECTORS):
+            i = first + v * THREADS
+            if i < whole:
+                fill_grad(grads, 4 * v, grad, 4 * i)
+                fill(params, 4 * v, param, 4 * i)
+                fill(means, 4 * v, exp_avg, 4 * i)
+                fill(squares, 4 * v, exp_avg_sq, 4 * i)
+
+    def adamw_vectorised(
+        param, grad, exp_avg, exp_avg_sq, found, inv_scale, norm, skipped, max_norm,
+        lr, rate1, rate2, eps, weight_decay, step,
+    ):  # fmt: skip
+        whole = param.size // 4
+        begin = cuda.blockIdx.x * SHARE + cuda.threadIdx.x
+        params, grads = cuda.local.array(KEPT, float32), cuda.local.array(KEPT, float32)
+        means, squares = cuda.local.array(KEPT, float32), cuda.local.array(KEPT, float32)
+        load((params, grads, means, squares), param, grad, exp_avg, exp_avg_sq, begin, whole)
+        factor = factor_of(inv_scale[0], norm[0], max_norm)
+        shared = prepare(factor, lr, rate1, rate2, eps, weight_decay, step - skipped[0])
+        is_taken = found[0] == float32(0)
+
+        for turn in range(ROUNDS):
+            first = begin + turn * (THREADS * VECTORS)
+            if turn > 0:
+                load((params, grads, means, squares), param, grad, exp_avg, exp_avg_sq, first, whole)
+            for v in range(VECTORS):
+                i = first + v * THREADS
+                if i < whole and is_taken:
+                    for k in range(4 * v, 4 * v + 4):
+                        p, m, s = update(shared, params[k], grads[k], means[k], squares[k])
+                        params[k], means[k], squares[k] = p, m, s
+                    drain(param, 4 * i, params, 4 * v)
+                    drain(exp_avg, 4 * i, means, 4 * v)
+                    drain(exp_avg_sq, 4 * i, squares, 4 * v)
+
+        last = 4 * whole + cuda.grid(1)
+        if last < param.size and is_taken:
+            p, m, s = update(shared, param[last], to_float(grad[last]), exp_avg[last], exp_avg_sq[last])
+            param[last], exp_avg[last], exp_avg_sq[last] = p, m, s
+
+    return adamw_vectorised
+
+
+SCALARS = (
+    *("found", "inv_scale", "norm", "skipped"),
     *("max_norm", "lr", "rate1", "rate2", "eps", "weight_decay", "step"),
 )
+ARRAYS = ("param", "grad", "exp_avg", "exp_avg_sq")
 
 
-def _chunk(at: Sizes) -> int:
+def _share(at: Sizes) -> int:
     return at["THREADS"] * at["VECTORS"] * at["ROUNDS"] * 4
 
 
+SCALAR = Kernel(PROBLEM, "scalar", (*ARRAYS, *SCALARS, "n"), tensors.THREAD_EACH, scalar, elements=ELEMENTS)
 MULTI = Kernel(
     PROBLEM,
     "multi",
-    ARGUMENTS,
+    ("tensors", *SCALARS),
     tensors.TABLE,
     tensors.NO_TWIN,
-    SHAPE,
+    {**SHAPE, "TENSORS": 64},
     elements=ELEMENTS,
-    table=("param", "grad", "exp_avg", "exp_avg_sq"),
-    chunk=_chunk,
+    table=ARRAYS,
+    chunk=_share,
     constraint=tensors.in_limits,
-    tuning=Tuning(SHAPE, tensors.chosen_for),
+    tuning=Tuning({**SHAPE, "TENSORS": 64}, tensors.chosen_for),
 )
 
 LADDER = (
-    MULTI,
+    SCALAR,
     Kernel(
         PROBLEM,
-        "mixed",
-        ARGUMENTS,
-        tensors.TABLE,
-        tensors.NO_TWIN,
-        {**SHAPE, "HALF": 0},
-        elements=ELEMENTS[1:],
-        table=(*MULTI.table, "half"),
-        chunk=_chunk,
+        "vectorised",
+        (*ARRAYS, *SCALARS, "n"),
+        tensors.in_shares(_share),
+        vectorised,
+        SHAPE,
+        elements=ELEMENTS,
+        alignment=16,
+        fallback=SCALAR,
         constraint=tensors.in_limits,
-        tuning=Tuning(SHAPE, tensors.chosen_for),
+    ),
+    MULTI,
+    replace(
+        MULTI,
+        name="mixed",
+        constants={**SHAPE, "TENSORS": 64, "HALF": 0},
+        elements=ELEMENTS[1:],
+        table=(*ARRAYS, "half"),
     ),
 )

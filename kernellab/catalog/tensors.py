@@ -11,7 +11,8 @@ from kernellab.catalog.streams import THREADS
 from kernellab.kernel import Geometry, covering
 from kernellab.problem import ELEMENTS, Array, Case, Operand, Sizes
 
-SHAPE = {"THREADS": THREADS, "VECTORS": 4, "TENSORS": 64}
+WIDE = {"THREADS": THREADS, "VECTORS": 4}
+SHAPE = {**WIDE, "TENSORS": 64}
 """Threads of a block, vectors a thread, tensors of a launch."""
 
 MOST_TENSORS = 512
@@ -72,10 +73,13 @@ def listed(name: str, dtype: str = "element", role: Any = "inout") -> Operand:
     return Operand(name, dtype, ("n",), role=role, is_list=True)
 
 
-def each(lanes: Callable[[Sizes], int]) -> Geometry:
-    """Return as many blocks as cover one array, so many elements a thread."""
-    return Geometry((THREADS,), lambda at: (covering(at["n"], at["threads"] * lanes(at)),))
+def in_shares(share: Callable[[Sizes], int], block: Any = "THREADS") -> Geometry:
+    """Return as many blocks as cover one array, each with a share of so many elements."""
+    return Geometry((block,), lambda at: (covering(at["n"], share(at)),))
 
+
+THREAD_EACH = in_shares(lambda at: THREADS, THREADS)
+"""An element a thread."""
 
 TABLE = Geometry(("THREADS",), lambda at: (at["blocks"],))
 """The blocks that a table needs."""
@@ -93,9 +97,9 @@ def in_limits(constants: Sizes) -> str:
     vectors = constants["VECTORS"]
     if not 1 <= vectors <= 16:
         return f"VECTORS is {vectors}, it must be 1 to 16; take 4"
-    tensors = constants["TENSORS"]
-    if not 1 <= tensors <= MOST_TENSORS:
-        return f"TENSORS is {tensors}, it must be 1 to {MOST_TENSORS}; take 64"
+    for name, most in (("ROUNDS", 1024), ("BLOCKS", 2**20), ("TENSORS", MOST_TENSORS)):
+        if not 1 <= constants.get(name, 1) <= most:
+            return f"{name} is {constants[name]}, it must be 1 to {most}; take {SHAPE.get(name, 4)}"
     return ""
 
 

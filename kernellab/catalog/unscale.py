@@ -1,6 +1,7 @@
 """Unscale: gradients times a factor, in place, and whether all of them are finite, in the same pass."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# ruff: noqa: N803, N806
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kernellab.catalog import elements, tensors
+from kernellab.catalog import elements, gradient_twins, tensors
 from kernellab.kernel import Kernel, Tuning
 from kernellab.problem import ELEMENTS, Array, Arrays, Case, Cost, Parameter, Problem, Sizes
 from kernellab.tensor_lists import each_of, mapped
@@ -75,9 +76,91 @@ PROBLEM = Problem(
 )
 
 
+def scalar(element: str) -> Any:
+    """Make the twin of unscale/scalar."""
+    from numba import cuda, float32
+
+    to_float, from_float = elements.conversions(element)
+    factor_of, is_finite = gradient_twins.scaling()
+
+    def unscale_scalar(x, found, inv_scale, norm, max_norm):
+        i = cuda.grid(1)
+        if i < x.size:
+            factor = factor_of(inv_scale[0], norm[0], max_norm)
+            value = to_float(x[i])
+            x[i] = from_float(value * factor)
+            if not is_finite(value):
+                found[0] = float32(1)
+
+    return unscale_scalar
+
+
+def vectorised(THREADS: int, VECTORS: int, element: str) -> Any:
+    """Make the twin of unscale/vectorised."""
+    from numba import cuda, float32
+
+    fill, drain = elements.register_access(element)
+    to_float, from_float = elements.conversions(element)
+    factor_of, is_finite = gradient_twins.scaling()
+    EACH = elements.lanes(element)
+    KEPT = EACH * VECTORS
+
+    def unscale_vectorised(x, found, inv_scale, norm, max_norm):
+        factor = factor_of(inv_scale[0], norm[0], max_norm)
+        whole = x.size // EACH
+        first = cuda.blockIdx.x * (THREADS * VECTORS) + cuda.threadIdx.x
+        kept = cuda.local.array(KEPT, float32)
+        is_right = True
+
+        # All loads first.
+        for v in range(VECTORS):
+            i = first + v * THREADS
+            if i < whole:
+                fill(kept, EACH * v, x, EACH * i)
+
+        # Then arithmetic and stores.
+        for v in range(VECTORS):
+            i = first + v * THREADS
+            if i < whole:
+                for k in range(EACH * v, EACH * v + EACH):
+                    is_right &= is_finite(kept[k])
+                    kept[k] *= factor
+                drain(x, EACH * i, kept, EACH * v)
+
+        last = EACH * whole + cuda.grid(1)
+        if last < x.size:
+            value = to_float(x[last])
+            is_right &= is_finite(value)
+            x[last] = from_float(value * factor)
+        if not is_right:
+            found[0] = float32(1)
+
+    return unscale_vectorised
+
+
 ARGUMENTS = ("found", "inv_scale", "norm", "max_norm")
 
+
+def _share(at: Sizes) -> int:
+    return at["THREADS"] * at["VECTORS"] * elements.lanes(ELEMENTS[at["ELEMENT"]])
+
+
+SCALAR = Kernel(PROBLEM, "scalar", ("x", *ARGUMENTS, "n"), tensors.THREAD_EACH, scalar, elements=ELEMENTS)
+
 LADDER = (
+    SCALAR,
+    Kernel(
+        PROBLEM,
+        "vectorised",
+        ("x", *ARGUMENTS, "n"),
+        tensors.in_shares(_share),
+        vectorised,
+        tensors.WIDE,
+        elements=ELEMENTS,
+        alignment=16,
+        fallback=SCALAR,
+        constraint=tensors.in_limits,
+    ),
     Kernel(
         PROBLEM,
         "multi",
@@ -87,7 +170,7 @@ LADDER = (
         tensors.SHAPE,
         elements=ELEMENTS,
         table=("x",),
-        chunk=lambda at: at["THREADS"] * at["VECTORS"] * elements.lanes(ELEMENTS[at["ELEMENT"]]),
+        chunk=_share,
         constraint=tensors.in_limits,
         tuning=Tuning(tensors.SHAPE, tensors.chosen_for),
     ),

@@ -2,7 +2,7 @@
 //
 // computes  norm[0] = sqrt of the sum of x[i] * x[i] over all tensors
 // mapping   a block -> ROUNDS times VECTORS times as many vectors of 16 bytes as threads, of the tensor that it
-//           finds in the table, and what is left of it; then one block -> all partial sums
+//           finds in the table, and its part of what no vector holds; then one block -> all partial sums
 // load x 16 sectors/request
 // store norm 1 sectors/request
 // load partials 1 sectors/request
@@ -13,6 +13,7 @@
 //           bits in every run, and no tensor is too small to share a launch with others.
 // source    PyTorch's clip_grad_norm_ over multi_tensor_apply, written anew
 
+#include "gradients.cuh"
 #include "reduce.cuh"
 #include "tensors.cuh"
 
@@ -38,50 +39,12 @@ static_assert(TENSORS >= 1 && sizeof(tensors1_t) <= 32764,
 
 extern "C" __global__ __launch_bounds__(THREADS) void global_norm_multi_add(
     const __grid_constant__ tensors1_t tensors, float* __restrict__ partials) {
-    constexpr int EACH = LANES(wide16_t), SHARE = THREADS * VECTORS * ROUNDS;
     __shared__ float scratch[32];
     const unsigned k = tensor_of(tensors, blockIdx.x);
     const element_t* const x = static_cast<const element_t*>(tensors.address[0][k]);
-    const bool is_wide = are_wide(tensors, k);
-    const long long n = tensors.length[k], whole = is_wide ? n / EACH : 0;
-    const long long share = (long long)(blockIdx.x - tensors.first_block[k]) * SHARE;
-    float mine = 0.0f;
-
-    // Vectors: all loads of a round first, then the sums.
-#pragma unroll 1
-    for (int round = 0; round < ROUNDS; ++round) {
-        const long long first = share + round * (THREADS * VECTORS) + threadIdx.x;
-        wide16_t loaded[VECTORS];
-#pragma unroll
-        for (int v = 0; v < VECTORS; ++v) {
-            const long long i = first + v * THREADS;
-            if (i < whole) {
-                loaded[v] = reinterpret_cast<const wide16_t*>(x)[i];
-            }
-        }
-#pragma unroll
-        for (int v = 0; v < VECTORS; ++v) {
-            const long long i = first + v * THREADS;
-            if (i < whole) {
-                float value[EACH];
-                unpack<element_t>(loaded[v], value);
-#pragma unroll
-                for (int j = 0; j < EACH; ++j) {
-                    mine += value[j] * value[j];
-                }
-            }
-        }
-    }
-
-    // What is left: less than a vector, or the block's whole share.
-    const long long begin = is_wide ? whole * EACH + share : share * EACH;
-    const long long end = is_wide ? n : min(n, begin + SHARE * EACH);
-#pragma unroll 1
-    for (long long i = begin + threadIdx.x; i < end; i += THREADS) {
-        const element_t element = x[i];
-        mine += to_float(element) * to_float(element);
-    }
-
+    const unsigned block = blockIdx.x - tensors.first_block[k];
+    float mine = squares_of_share<wide16_t, THREADS, VECTORS, ROUNDS>(x, tensors.length[k],
+                                                                      are_wide(tensors, k), block);
     mine = block_fold<Sum, THREADS>(mine, scratch);
     if (threadIdx.x == 0) {
         partials[(long long)tensors.blocks_before + blockIdx.x] = mine;

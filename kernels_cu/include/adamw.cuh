@@ -51,4 +51,73 @@ struct AdamW {
     }
 };
 
+// A block's share of a tensor: `rounds` times `vectors` quads a thread, of type Q for the gradients, then what no
+// quad holds. `half`, where there is one, gets the parameters in 16 bits. `begin()` makes what all elements share
+// and `is_taken()` says whether anything is written; both read memory, so they come after the first loads.
+template <class Q, int threads, int vectors, int rounds, bool has_half, class T, class H, class Begin>
+__device__ __forceinline__ void adamw_share(float* param, const T* grad, float* exp_avg, float* exp_avg_sq,
+                                            H* half, const float* found, long long n, bool is_wide,
+                                            long long block, Begin begin) {
+    constexpr int SHARE = threads * vectors * rounds;
+    const long long whole = is_wide ? n / 4 : 0;
+    float4 params[vectors], means[vectors], squares[vectors];
+    Q grads[vectors];
+    const auto load = [&](long long first) {
+#pragma unroll
+        for (int v = 0; v < vectors; ++v) {
+            const long long i = first + v * threads;
+            if (i < whole) {
+                grads[v] = reinterpret_cast<const Q*>(grad)[i];
+                params[v] = reinterpret_cast<const float4*>(param)[i];
+                means[v] = reinterpret_cast<const float4*>(exp_avg)[i];
+                squares[v] = reinterpret_cast<const float4*>(exp_avg_sq)[i];
+            }
+        }
+    };
+    load(block * SHARE + threadIdx.x);
+    const AdamW adamw = begin();
+    const bool is_taken = found[0] == 0.0f;
+
+#pragma unroll 1
+    for (int round = 0; round < rounds; ++round) {
+        const long long first = block * SHARE + round * (threads * vectors) + threadIdx.x;
+        if (round > 0) {
+            load(first);
+        }
+#pragma unroll
+        for (int v = 0; v < vectors; ++v) {
+            const long long i = first + v * threads;
+            if (i < whole && is_taken) {
+                float p[4], g[4], m[4], s[4];
+                unpack<float>(params[v], p), unpack<T>(grads[v], g);
+                unpack<float>(means[v], m), unpack<float>(squares[v], s);
+#pragma unroll
+                for (int j = 0; j < 4; ++j) {
+                    adamw.update(p[j], g[j], m[j], s[j]);
+                }
+                reinterpret_cast<float4*>(param)[i] = pack<float4, float>(p);
+                reinterpret_cast<float4*>(exp_avg)[i] = pack<float4, float>(m);
+                reinterpret_cast<float4*>(exp_avg_sq)[i] = pack<float4, float>(s);
+                if constexpr (has_half) {
+                    reinterpret_cast<uint2*>(half)[i] = pack<uint2, H>(p);
+                }
+            }
+        }
+    }
+
+    const Rest rest(is_wide, n, 4, block, 4 * SHARE);
+#pragma unroll 1
+    for (long long i = rest.begin + threadIdx.x; i < rest.end && is_taken; i += threads) {
+        const T element = grad[i];
+        float p = param[i], m = exp_avg[i], s = exp_avg_sq[i];
+        adamw.update(p, to_float(element), m, s);
+        param[i] = p;
+        exp_avg[i] = m;
+        exp_avg_sq[i] = s;
+        if constexpr (has_half) {
+            half[i] = from_float<H>(p);
+        }
+    }
+}
+
 #endif
