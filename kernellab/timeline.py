@@ -84,7 +84,7 @@ def spans_of(marks: Sequence[tuple[int, Mapping[str, float], float]]) -> tuple[S
     for chunk, (stream, ends, came) in enumerate(marks):
         for stage, stop in ends.items():
             start = min(max(came, at_stage.get(stage, 0.0)), stop)
-            spans.append(Span(stage, chunk, stream, start, stop))
+            spans.append(Span(stage, chunk, stream, round(start, 9), round(stop, 9)))
             came = at_stage[stage] = stop
     return tuple(spans)
 

@@ -27,7 +27,8 @@ from kernellab.experiments.picture import Bar, Bars, Picture, Timeline
 from kernellab.kernel import Language
 from kernellab.pipeline import parts, pipeline
 from kernellab.problem import Array, Case
-from kernellab.timeline import STAGES, scheduled
+from kernellab.report.numbers import language_name
+from kernellab.timeline import STAGES, Span, scheduled
 
 if TYPE_CHECKING:
     from kernellab.experiments.clocked import GpuClock
@@ -118,14 +119,8 @@ def observe(clock: GpuClock) -> Observed:
     little = stand.measure((overlap.ONE, overlap.GOOD[STREAMS_SHOWN]))
     stand.balance()
     found = stand.measure()
-    best = overlap.best_of(found)
-    shown = (overlap.ONE.label, best.variant.label, overlap.PAGEABLE.label, overlap.DEFAULT.label)
     return Observed(
-        verdicts(found, little),
-        (
-            _bars(found, clock.language),
-            *(_timeline(label, clock.language, found[label].spans) for label in shown),
-        ),
+        verdicts(found, little), (_bars(found, clock.language), *timelines(found, clock.language))
     )
 
 
@@ -176,8 +171,24 @@ def _verdict(holds: bool) -> str:
     return HELD if holds else REFUTED
 
 
-def _timeline(label: str, language: str, spans: tuple[object, ...]) -> Picture:
-    return Timeline(f"Measured, {label}, {language}", "ms", spans, 1e3)  # type: ignore[arg-type]
+def timelines(found: Mapping[str, Measured], language: Language) -> tuple[Picture, ...]:
+    """Return when the stages ran on one stream, in the best way, and in two that break it."""
+    from kernellab.experiments import overlap
+
+    labels = (
+        overlap.ONE.label,
+        overlap.best_of(found).variant.label,
+        overlap.PAGEABLE.label,
+        overlap.DEFAULT.label,
+    )
+    return tuple(
+        _timeline(f"{label}: {found[label].overlap}", language, found[label].spans)
+        for label in dict.fromkeys(labels)
+    )
+
+
+def _timeline(label: str, language: Language, spans: tuple[Span, ...]) -> Picture:
+    return Timeline(f"Measured, {language_name(language)}, {label}", "ms", spans, 1e3)
 
 
 def _bars(found: Mapping[str, Measured], language: str) -> Picture:

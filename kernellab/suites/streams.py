@@ -11,7 +11,8 @@ from kernellab.errors import LabError
 from kernellab.experiments import graphs, launches, overlap
 from kernellab.experiments.launches import COUNT, GRAPH, PREPARED, USUAL, Launched, microseconds
 from kernellab.experiments.overlap import ALL, CHUNKS, GOOD, ONE, Measured, Stand
-from kernellab.experiments.streams import BAR
+from kernellab.experiments.picture import Picture
+from kernellab.experiments.streams import BAR, timelines
 from kernellab.kernel import LANGUAGES, Language
 from kernellab.results import Results, Shown
 from kernellab.suites.bench import Bench
@@ -61,6 +62,7 @@ def run(bench: Bench, sizes: Sequence[int] = SIZES, counts: Sequence[int] = laun
         columns=COLUMNS,
         bars=bars(pipelines, launched),
         notes=told,
+        pictures=pictures(pipelines),
         lines=tuple(f"{row['what']}: CUDA C {row['cuda-c']}; Numba {row['numba']}" for row in shown),
     )
 
@@ -160,6 +162,13 @@ def bars(
         text = f"{COUNT} small kernels in {language}: graph at least {graphs.BAR} times plain launches"
         found |= bar(text, gain, graphs.BAR)
     return found
+
+
+def pictures(found: Mapping[Language, Pipelines]) -> tuple[Picture, ...]:
+    """Return time lines of the largest pipelines in CUDA C, if all ways were measured."""
+    first = LANGUAGES[0]
+    whole = found[first][max(found[first])] if found[first] else {}
+    return timelines(whole, first) if len(whole) == len(ALL) else ()
 
 
 def _raw(

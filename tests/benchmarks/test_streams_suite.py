@@ -17,7 +17,7 @@ from kernellab.report.results import markdown_table
 from kernellab.results import load, save, stale
 from kernellab.suites import streams
 from kernellab.suites.bench import Bench
-from kernellab.timeline import Overlap
+from kernellab.timeline import Overlap, Span
 
 SIZES = (2**10, 2**12)
 
@@ -25,8 +25,9 @@ SIZES = (2**10, 2**12)
 def measured(seconds: float = 5.2) -> dict[str, Measured]:
     alone = {"copy in": 4.0, "compute": 5.0, "copy out": 2.0}
     slow = {each.label for each in (*overlap.BROKEN, overlap.ONE)}
+    spans = (Span("compute", 0, 0, 0.0, 1.0),)
     return {
-        each.label: Measured(each, (1.0,), Overlap(11.0 if each.label in slow else seconds, alone), ())
+        each.label: Measured(each, (1.0,), Overlap(11.0 if each.label in slow else seconds, alone), spans)
         for each in ALL
     }
 
@@ -70,6 +71,8 @@ def test_every_way_is_a_row_in_both_languages(bench: Bench, tmp_path: Path) -> N
         "| plain launches over a graph, 1048576 elements | 3.00 x | 3.00 x |" in line for line in table
     )
     assert any(f"| pipeline, 3 streams, {SIZES[0]} elements |" in line for line in table)
+    assert found.pictures[0].title.split(": ")[0] == "Measured, CUDA C, 1 stream"
+    assert len(found.pictures) == 4
     assert all(found.bars.values())
     assert len(found.bars) == 4
     again = load(save(found, tmp_path))

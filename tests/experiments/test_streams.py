@@ -114,7 +114,7 @@ def test_on_a_gpu_claims_are_judged_and_time_lines_drawn(stand, monkeypatch) -> 
     assert {text: verdict for text, (verdict, _) in seen.claims.items()} == dict.fromkeys(seen.claims, "held")
     assert "overlap none" in seen.claims[streams.PINNED][1]
     lines = [each for each in seen.pictures if isinstance(each, Timeline)]
-    assert [each.title.split(", ")[1] for each in lines][:1] == ["1 stream"]
+    assert lines[0].title.split(": ")[0] == "Measured, CUDA C, 1 stream"
     drawn = [line.plain for line in draw(lines[1], 80, ASCII)]
     assert drawn[2].strip().startswith("compute")
     assert drawn[-1].rstrip().endswith("ms")
