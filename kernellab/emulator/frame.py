@@ -24,7 +24,7 @@ class Frame:
         self.depth = depth
         self.local_base = local_base
         height = batch.height
-        self.registers: dict[str, Array] = {}
+        self.registers = _registers(code, height)
         self.parameters = {
             name: np.zeros((height, WARP, -(-nbytes // 8) * 8), np.uint8)
             for name, nbytes in code.parameter_bytes.items()
@@ -40,14 +40,17 @@ class Frame:
         if slot.kind == "parameter":
             raw = self.parameters[slot.name][:, :, slot.part : slot.part + slot.dtype.itemsize]
             return raw.view(slot.dtype)[:, :, 0]
-        if slot.kind == "special":
-            storage = batch.special(slot.name)
-        else:
-            if slot.name not in self.registers:
-                dtype = storage_dtype(self.code.register_types[slot.name])
-                self.registers[slot.name] = np.zeros((batch.height, WARP), dtype)
-            storage = self.registers[slot.name]
+        storage = batch.special(slot.name) if slot.kind == "special" else self.registers[slot.name]
         if storage.dtype.itemsize == slot.dtype.itemsize:
             return storage if storage.dtype == slot.dtype else storage.view(slot.dtype)
         parts = storage.view(slot.dtype).reshape(batch.height, WARP, -1)
         return parts[:, :, slot.part]
+
+
+def _registers(code: Code, height: int) -> dict[str, Array]:
+    """Return zeroed registers by name, those of one size in one allocation."""
+    by_dtype: dict[np.dtype[Any], list[str]] = {}
+    for name in dict.fromkeys(slot.name for slot in code.slots if slot.kind == "register"):
+        by_dtype.setdefault(storage_dtype(code.register_types[name]), []).append(name)
+    blocks = [(names, np.zeros((len(names), height, WARP), dtype)) for dtype, names in by_dtype.items()]
+    return {name: row for names, block in blocks for name, row in zip(names, block, strict=True)}
