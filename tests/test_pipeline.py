@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from itertools import pairwise
 
 import numpy as np
@@ -141,6 +143,30 @@ def test_nothing_is_let_go_before_streams_are_done_with_it(fake, monkeypatch):
     with pytest.raises(RuntimeError, match="half way"):
         kl.pipeline(RELU, x, chunks=10, streams=2, device="gpu")
     assert all(not lane.stream.queue for lane in sent)
+
+
+def test_a_pipeline_that_is_done_with_holds_nothing(fake):
+    world, device = fake
+    x = pinned(world, floats(100))
+    gone = weakref.ref(x)
+    gc.disable()  # no cycle keeps host and device memory until somebody collects it
+    try:
+        kl.pipeline(RELU, x, chunks=3, device="gpu")
+        device.health.settle()
+        del x
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("is_pinned", [True, False])
+def test_page_locked_arrays_are_copied_from_where_they_are(fake, is_pinned):
+    """E03: the flag that decides whether copies can overlap is asked for."""
+    world, device = fake
+    x = pinned(world, floats(100)) if is_pinned else floats(100)
+    work = cut(prepare(catalog.kernel(RELU), (x,), device=device, parameters={}).plan, 4, device.limits)
+    (lane, *_) = Pipeline(device, "cuda-c", work, {"y": np.zeros_like(x)}, Way(2)).lanes
+    assert set(lane.staged) == {("copy out", "y"), *(() if is_pinned else [("copy in", "x")])}
 
 
 def test_arrays_on_the_gpu_need_no_pipeline(fake):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kernellab.devices.gpu import GpuDevice
     from kernellab.kernel import Language
     from kernellab.pipeline import Work
+    from kernellab.plan import Plan
     from kernellab.problem import Array
 
 COPY_IN, COMPUTE, COPY_OUT = STAGES
@@ -75,20 +76,19 @@ class Pipeline:
     def __init__(
         self, device: GpuDevice, language: Language, work: Work, answers: Mapping[str, Array], way: Way
     ) -> None:
-        self.device, self.language, self.work, self.way = device, language, work, way
+        self.device, self.work, self.answers, self.way = device, work, answers, way
         self.who = f"pipeline: {work.plan.kernel.id}"
-        self.answers = answers
         self.cuda = device.cupy.cuda
         device.health.check()
         with device.health.naming(self.who):
             inputs = work.plan.inputs
-            self.shared = {n: device.on_device(a) for n, a in inputs.items() if not work.is_cut(n)}
+            shared = {name: device.on_device(a) for name, a in inputs.items() if not work.is_cut(name)}
             # Kernels on the default stream must not overtake copies: such streams wait for it, and it for them.
             streams = [
                 self.cuda.Stream(non_blocking=not way.is_on_default)
                 for _ in range(min(way.streams, len(work.parts)))
             ]
-            self.lanes = [_Lane(self, stream) for stream in streams]
+            self.lanes = [_Lane(device, language, work, answers, shared, way, stream) for stream in streams]
 
     def run(self, stages: Sequence[str] = STAGES) -> Pass:
         """Send every chunk through, or through some stages only; return when all is done.
@@ -100,117 +100,107 @@ class Pipeline:
         """
         with self.device.health.naming(self.who):
             current = self.cuda.get_current_stream()
-            origin = self.mark(current)
+            origin = mark(self.cuda, current)
             marks = []
             try:
                 for lane in self.lanes:  # all start together, once what all read is there
                     lane.stream.wait_event(origin)
                 for chunk, part in enumerate(self.work.parts):
                     number = chunk % len(self.lanes)
-                    lane = self.lanes[number]
-                    marks.append((number, lane.send(part, stages)))
+                    marks.append((number, *self.lanes[number].send(part, stages)))
                     if self.way.waits:
-                        lane.stream.synchronize()
+                        self.lanes[number].stream.synchronize()
                 for lane in self.lanes:
-                    current.wait_event(self.mark(lane.stream))
-                end = self.mark(current)
+                    current.wait_event(mark(self.cuda, lane.stream))
+                end = mark(self.cuda, current)
             finally:  # what is on its way uses these buffers, and the caller's
                 for lane in self.lanes:
                     lane.finish()
             end.synchronize()
-            return Pass(
-                self._seconds(origin, end),
-                spans_of(
-                    [
-                        (
-                            stream,
-                            {n: self._seconds(origin, e) for n, e in ends.items()},
-                            self._seconds(origin, came),
-                        )
-                        for stream, (came, ends) in marks
-                    ]
-                ),
-            )
 
-    def mark(self, stream: Any) -> Any:
-        """Queue an event on a stream."""
-        event = self.cuda.Event()
-        event.record(stream)
-        return event
+            def seconds(event: Any) -> float:
+                return float(self.cuda.get_elapsed_time(origin, event)) * 1e-3
 
-    def _seconds(self, start: Any, stop: Any) -> float:
-        return float(self.cuda.get_elapsed_time(start, stop)) * 1e-3
-
-    def is_copied_directly(self, array: Array) -> bool:
-        """Whether the GPU copies from, or to, this host array itself."""
-        is_pinned = bool(self.cuda.pinned_memory.is_memory_pinned(array.ctypes.data)) if array.size else True
-        return is_pinned or not self.way.is_staged
-
-
-def page_locked(cupy: Any, like: Array) -> Array:
-    """Return page-locked memory of the shape and dtype of an array, from CuPy's pool."""
-    memory = cupy.cuda.alloc_pinned_memory(max(like.nbytes, 1))
-    room: Array = np.ndarray(like.shape, like.dtype, buffer=memory)
-    return room
+            times = [
+                (stream, {stage: seconds(event) for stage, event in ends.items()}, seconds(came))
+                for stream, came, ends in marks
+            ]
+            return Pass(seconds(end), spans_of(times))
 
 
 class _Lane:
     """One stream, and the buffers of the chunk that is on it."""
 
-    def __init__(self, pipeline: Pipeline, stream: Any) -> None:
-        self.pipeline, self.stream = pipeline, stream
-        device, work = pipeline.device, pipeline.work
-        self.compute = pipeline.cuda.Stream.null if pipeline.way.is_on_default else stream
-        first = work.parts[0]
+    def __init__(
+        self, device: GpuDevice, language: Language, work: Work, answers: Mapping[str, Array],
+        shared: Mapping[str, Any], way: Way, stream: Any,
+    ) -> None:  # fmt: skip
+        self.cuda, self.stream, self.answers = device.cupy.cuda, stream, answers
+        self.compute = self.cuda.Stream.null if way.is_on_default else stream
         self.sources = {name: array for name, array in work.plan.inputs.items() if work.is_cut(name)}
-        outputs = pipeline.answers
+        first, last = work.parts[0], work.parts[-1]
         # Host buffers of the pipeline's own: they are written to again once the stream is done with them.
         self.staged = {
-            ("in", name): page_locked(device.cupy, array[first])
-            for name, array in self.sources.items()
-            if not pipeline.is_copied_directly(array)
-        } | {
-            ("out", name): page_locked(device.cupy, array[first])
-            for name, array in outputs.items()
-            if not pipeline.is_copied_directly(array)
+            (stage, name): page_locked(device.cupy, array[first])
+            for stage, arrays in ((COPY_IN, self.sources), (COPY_OUT, answers))
+            for name, array in arrays.items()
+            if way.is_staged and not is_page_locked(device.cupy, array)
         }
         with stream:
-            specs = {name: spec_of(array[first]) for name, array in {**outputs, **self.sources}.items()}
-            self.buffers = {n: device.empty(ArraySpec(s.shape, s.dtype)) for n, s in specs.items()}
+            specs = {name: spec_of(array[first]) for name, array in {**answers, **self.sources}.items()}
+            self.buffers = {name: device.empty(ArraySpec(s.shape, s.dtype)) for name, s in specs.items()}
         with self.compute:
-            counts = {part.stop - part.start for part in (first, work.parts[-1])}
-            self.calls = {count: self._calls(count) for count in counts}
+            self.calls = {
+                count: self._calls(device, language, work.leading(count), shared, count)
+                for count in {part.stop - part.start for part in (first, last)}
+            }
         self._pending: tuple[slice, Any, bool] | None = None
+
+    def _calls(
+        self, device: GpuDevice, language: Language, plan: Plan, shared: Mapping[str, Any], count: int
+    ) -> tuple[Callable[[], object], ...]:
+        """Return the launches for a chunk of so many rows, on the stream that is current."""
+        buffers = {name: array[:count] for name, array in self.buffers.items()} | dict(shared)
+        buffers |= {name: device.empty(spec) for name, spec in plan.temporaries.items()}
+        zeroing = tuple(partial(buffers[name].fill, 0) for name in plan.zeroed)
+        program = device.build(plan.kernel, language, with_ladder=False)
+        return *zeroing, *device.calls(program, plan, buffers)
 
     def send(self, part: slice, stages: Sequence[str]) -> tuple[Any, dict[str, Any]]:
         """Queue a chunk; return the event at which the stream came to it, and those that end its stages."""
-        mark, runtime = self.pipeline.mark, self.pipeline.cuda.runtime
         self.reclaim()
-        count = part.stop - part.start
-        came, ends = mark(self.stream), {}
+        runtime, count = self.cuda.runtime, part.stop - part.start
+        came, ends = mark(self.cuda, self.stream), {}
         if COPY_IN in stages:
             for name, array in self.sources.items():
-                source = array[part]
-                if ("in", name) in self.staged:
-                    source = self.staged["in", name][:count]
-                    source[...] = array[part]
-                target = self.buffers[name].data.ptr
-                kind = runtime.memcpyHostToDevice
-                runtime.memcpyAsync(target, source.ctypes.data, source.nbytes, kind, self.stream.ptr)
-            ends[COPY_IN] = mark(self.stream)
+                host = self._host(COPY_IN, name, array, part)
+                target, kind = self.buffers[name].data.ptr, runtime.memcpyHostToDevice
+                runtime.memcpyAsync(target, host.ctypes.data, host.nbytes, kind, self.stream.ptr)
+            ends[COPY_IN] = mark(self.cuda, self.stream)
         if COMPUTE in stages:
             with self.compute:
                 for call in self.calls[count]:
                     call()
-            ends[COMPUTE] = mark(self.compute)
+            ends[COMPUTE] = mark(self.cuda, self.compute)
         if COPY_OUT in stages:
-            for name, array in self.pipeline.answers.items():
-                host = self.staged["out", name][:count] if ("out", name) in self.staged else array[part]
+            for name, array in self.answers.items():
+                host = self._host(COPY_OUT, name, array, part)
                 source, kind = self.buffers[name].data.ptr, runtime.memcpyDeviceToHost
                 runtime.memcpyAsync(host.ctypes.data, source, host.nbytes, kind, self.stream.ptr)
-            ends[COPY_OUT] = mark(self.stream)
-        self._pending = (part, mark(self.stream), COPY_OUT in stages) if self.staged else None
+            ends[COPY_OUT] = mark(self.cuda, self.stream)
+        if self.staged:
+            self._pending = part, mark(self.cuda, self.stream), COPY_OUT in stages
         return came, ends
+
+    def _host(self, stage: str, name: str, array: Array, part: slice) -> Array:
+        """Return the host memory that the GPU reads or writes: the array itself, or a buffer for it."""
+        buffer = self.staged.get((stage, name))
+        if buffer is None:
+            return array[part]
+        buffer = buffer[: part.stop - part.start]
+        if stage == COPY_IN:
+            buffer[...] = array[part]
+        return buffer
 
     def reclaim(self) -> None:
         """Wait until the host buffers of the chunk before are read and written, and take its outputs out of them."""
@@ -219,21 +209,30 @@ class _Lane:
         part, done, has_outputs = self._pending
         done.synchronize()
         self._pending = None
-        for name, array in self.pipeline.answers.items() if has_outputs else ():
-            if ("out", name) in self.staged:
-                array[part] = self.staged["out", name][: part.stop - part.start]
+        for (stage, name), buffer in self.staged.items():
+            if stage == COPY_OUT and has_outputs:
+                self.answers[name][part] = buffer[: part.stop - part.start]
 
     def finish(self) -> None:
         """Wait for all that is on the stream."""
         self.reclaim()
         self.stream.synchronize()
 
-    def _calls(self, count: int) -> tuple[Callable[[], object], ...]:
-        """Return the launches for a chunk of so many rows, on the stream that is current."""
-        pipeline = self.pipeline
-        device, plan = pipeline.device, pipeline.work.leading(count)
-        buffers = {name: array[:count] for name, array in self.buffers.items()} | pipeline.shared
-        buffers |= {name: device.empty(spec) for name, spec in plan.temporaries.items()}
-        zeroing = tuple(partial(buffers[name].fill, 0) for name in plan.zeroed)
-        program = device.build(plan.kernel, pipeline.language, with_ladder=False)
-        return *zeroing, *device.calls(program, plan, buffers)
+
+def mark(cuda: Any, stream: Any) -> Any:
+    """Queue an event on a stream."""
+    event = cuda.Event()
+    event.record(stream)
+    return event
+
+
+def is_page_locked(cupy: Any, array: Array) -> bool:
+    """Whether a GPU can copy from, or to, a host array by itself."""
+    return not array.size or bool(cupy.cuda.pinned_memory.is_memory_pinned(array.ctypes.data))
+
+
+def page_locked(cupy: Any, like: Array) -> Array:
+    """Return page-locked memory of the shape and dtype of an array, from CuPy's pool."""
+    memory = cupy.cuda.alloc_pinned_memory(max(like.nbytes, 1))
+    room: Array = np.ndarray(like.shape, like.dtype, buffer=memory)
+    return room

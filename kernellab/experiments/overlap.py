@@ -125,22 +125,22 @@ class Stand:
         x = np.random.default_rng(0).standard_normal(n, dtype=np.float32)
         self.pageable: dict[str, Array] = {"x": x, "trips": np.zeros(n, np.int32), "y": np.zeros_like(x)}
         self.pinned = {name: page_locked(device.cupy, array) for name, array in self.pageable.items()}
+        for name, array in self.pinned.items():
+            array[...] = self.pageable[name]
         self.set_steps(1)
 
     def set_steps(self, steps: int) -> None:
         """Let each element take so many steps."""
-        self.pageable["trips"][...] = steps
-        for name, array in self.pinned.items():
-            array[...] = self.pageable[name]
+        for arrays in (self.pageable, self.pinned):
+            arrays["trips"][...] = steps
 
-    def balance(self, factor: float = BALANCE) -> int:
+    def balance(self, factor: float = BALANCE, steps: int = 256) -> int:
         """Let computing take so many times as long as the longer copy; return the steps that takes."""
-        alone = self.stages_alone(3)
-        longest = max(alone[stage] for stage in STAGES if stage != "compute")
-        few = 64
-        self.set_steps(few)
-        a_step = self.stages_alone(3)["compute"] / few
-        steps = max(1, round(factor * longest / a_step))
+        for _ in range(3):  # a launch costs more than its steps, which are all that is proportional to them
+            self.set_steps(steps)
+            alone = self.stages_alone(3)
+            longest = max(alone[stage] for stage in STAGES if stage != "compute")
+            steps = max(1, round(steps * factor * longest / alone["compute"]))
         self.set_steps(steps)
         return steps
 
