@@ -1,0 +1,74 @@
+"""The suite of the hierarchy: a row a level beside what is published, bars that can be missed, pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from timing_fakes import FakeGpu, FakeStopwatch
+
+from kernellab.experiments import atomics, levels
+from kernellab.experiments.levels import BANDWIDTH, LATENCY, Reach
+from kernellab.instruments.clock import Timing
+from kernellab.report.results import section, shown_rows
+from kernellab.results import Results, load, save, stale
+from kernellab.suites import hierarchy
+from kernellab.suites.bench import Bench
+
+SAMPLES = (Timing("cold", (1e-4,) * 9), Timing("cold", (2e-4,) * 9))
+HZ, PROCESSORS, L2 = 2e9, 132, 60 * levels.MIB
+A_CLOCK = {"registers": 1500.0, "shared": 127.0, 64 * levels.KIB: 120.0, 16 * levels.MIB: 38.0, 2**28: 17.0}
+CYCLES = {"registers": 4.0, "shared": 33.0, "constant": 40.0, 64 * levels.KIB: 37.0, 16 * levels.MIB: 290.0, 2**29: 700.0}  # fmt: skip
+
+
+def reaches(quantity: str, found: dict[str | int, float]) -> tuple[Reach, ...]:
+    factor = HZ * PROCESSORS if quantity == BANDWIDTH else 1 / HZ
+    return tuple(
+        Reach(quantity, key, 0 if key == "registers" else 1024, value * factor, HZ, SAMPLES)
+        if isinstance(key, str)
+        else Reach(quantity, "global", key, value * factor, HZ, SAMPLES)
+        for key, value in found.items()
+    )
+
+
+def run(monkeypatch: pytest.MonkeyPatch, device: str = "NVIDIA H200", **slower: float) -> Results:
+    given = {**A_CLOCK, **slower}
+    monkeypatch.setattr(levels, "bandwidths", lambda *_: reaches(BANDWIDTH, given))
+    monkeypatch.setattr(levels, "latencies", lambda *_: reaches(LATENCY, CYCLES))
+    rates = [("contended", 1, 1e-2), ("contended", 2**20, 1e-4), ("warp", 1, 2e-4), ("block", 1, 1e-4)]
+    found = tuple(atomics.Rate(rung, "spread", each, Timing("hot", (s,))) for rung, each, s in rates)
+    monkeypatch.setattr(atomics, "rates", lambda *_: found)
+    stopwatch = FakeStopwatch()
+    gpu = FakeGpu(stopwatch, device)
+    gpu.l2_bytes = L2
+    return hierarchy.run(Bench(gpu, stopwatch))  # type: ignore[arg-type]
+
+
+def test_each_level_is_a_row_and_what_is_published_a_bar(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = run(monkeypatch)
+    levels_of = {(row["quantity"], row["level"]): row for row in shown_rows(found)}
+    assert levels_of[BANDWIDTH, "L1"]["ratio"] == pytest.approx(120 / 128)
+    assert levels_of[BANDWIDTH, "L2"]["ratio"] == pytest.approx(38 * HZ * PROCESSORS / 9.77e12)
+    assert levels_of[LATENCY, "L1"]["ratio"] == pytest.approx((37 - 4) / 32)  # without making the address
+    assert levels_of[LATENCY, "constant"]["measured"].startswith("32.0 cycles")
+    assert levels_of[LATENCY, "shared"]["figure"] is None
+    assert len(found.bars) == len(hierarchy.FIGURES)
+    assert [text for text, is_near in found.bars.items() if not is_near] == []
+    assert levels_of["atomics", "block"]["ratio"] == pytest.approx(100)
+    again = load(save(found, tmp_path))
+    assert again.pictures == found.pictures
+    assert stale(again) == ()
+    text = section([again])
+    assert "additions by the addresses they go to" in text
+    assert "| latency | L2 | 16 MiB |" in text
+
+
+def test_a_bar_is_missed_and_no_other_chip_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = run(monkeypatch, shared=100.0)
+    assert [text.partition(" within")[0] for text, is_near in slow.bars.items() if not is_near] == [
+        "bandwidth of shared"
+    ]
+    assert run(monkeypatch, "another GPU").bars == {}
+    assert len(run(monkeypatch, "NVIDIA H100 80GB").bars) == len(hierarchy.FIGURES) - 2
