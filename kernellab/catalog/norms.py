@@ -121,7 +121,7 @@ def deviating(element: str, members: int, vectors: int) -> tuple[Any, Any, Any]:
     PER = elements.lanes(element)  # noqa: N806
     ITEMS, ZERO, ONE = vectors * PER, float32(0), float32(1)  # noqa: N806
     IS_REPAIRED, IS_BLOCK = element == "float32", members > 32  # noqa: N806
-    LANES, _, WIDTH = row_twins.team(members)  # noqa: N806
+    LANES, WARPS, WIDTH = row_twins.team(members)  # noqa: N806
     (warp_sum, _), (last_sum, _) = row_twins.over_lanes(LANES), row_twins.over_lanes(WIDTH)
     _, _, of_three = row_twins.of_warps(members)
     add_up, moved, fmaf = row_twins.sum_of(ITEMS), about(), cuda.libdevice.fmaf
@@ -133,6 +133,8 @@ def deviating(element: str, members: int, vectors: int) -> tuple[Any, Any, Any]:
         pieces = held // piece
         whole = pieces // members
         rest = pieces - whole * members - warp * LANES
+        if warp >= WARPS:
+            return ZERO
         return float32((whole * LANES + max(int64(0), min(rest, int64(LANES)))) * piece)
 
     @cuda.jit(device=True, forceinline=True)

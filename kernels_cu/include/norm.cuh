@@ -158,7 +158,8 @@ struct Deviating {
         } else {
             constexpr int WIDTH = Team<S::members>::WIDTH;
             Deviations found = of_warps<S::members>(own.found, Deviations{0.0f, 0.0f, 0.0f}, scratch);
-            const float count = share.count(threadIdx.x % WIDTH);
+            const int warp = threadIdx.x % WIDTH;  // lanes as many as a power of two: some stand for no warp
+            const float count = warp < Team<S::members>::COUNT ? share.count(warp) : 0.0f;
             const float mean = sum_over<WIDTH>(count * found.mean) / fmaxf(share.count(), 1.0f);
             found = about(mean, found, count);
             return {share.count(), {mean, total<WIDTH>(found.first), sum_over<WIDTH>(found.second)}};
