@@ -34,7 +34,6 @@ static_assert(STAGES >= 2 && STAGES * (ROWS + COLUMNS) * 128 + ROWS * 256 + 1024
               "matmul_bias_gelu/wgmma: STAGES steps of both tiles must fit into shared memory");
 static_assert(CLUSTER == 1 || CLUSTER == 2, "matmul_bias_gelu/wgmma: CLUSTER must be 1 or 2");
 static_assert(BAND >= 1, "matmul_bias_gelu/wgmma: BAND must be at least 1");
-static_assert(SKEW >= 0 && SKEW < STAGES, "matmul_bias_gelu/wgmma: SKEW must be at least 0 and under STAGES");
 static_assert(ELEMENT == 1 || ELEMENT == 2, "matmul_bias_gelu/wgmma: elements must have 16 bits");
 using Tile = Product<ROWS, COLUMNS, STAGES, CLUSTER, SKEW>;
 
