@@ -230,7 +230,7 @@ def in_vectors(sizes: Sizes) -> str:
     return ""
 
 
-WGMMA_BASE = {"ROWS": 128, "COLUMNS": 256, "STAGES": 4, "CLUSTER": 1, "BAND": 16, "SKEW": 0}
+WGMMA_BASE = {"ROWS": 128, "COLUMNS": 256, "STAGES": 4, "CLUSTER": 1, "BAND": 16}
 
 
 WGMMA_TABLE: Mapping[float, Mapping[str, int]] = {

@@ -315,8 +315,8 @@ def one_or_two(constants: Sizes) -> str:
 
 
 def lines_for(sizes: Sizes, element: str) -> dict[str, int]:
-    """Return how many lines of 128 bytes a row of the tile has: as many as keep the tile within 32 KiB."""
-    return {"LINES": {"uint8": 1, "float64": 4}.get(element, 2)}
+    """Return how many lines of 128 bytes a row of the tile has: 256 bytes, unless the tile is too large."""
+    return {"LINES": 1 if element == "uint8" else 2}
 
 
 def in_vectors(sizes: Sizes) -> str:

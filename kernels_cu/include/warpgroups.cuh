@@ -9,7 +9,7 @@
 #include "element.cuh"
 #include "hopper.cuh"
 
-template <int rows, int columns, int stages, int cluster, int skew>
+template <int rows, int columns, int stages, int cluster>
 struct Product {
     static constexpr int GROUPS = rows / 64, DEPTH = 64, STEP = DEPTH * 2;
     static constexpr int A_BYTES = rows * STEP, B_BYTES = columns * STEP, Y_BYTES = 64 * 64 * 2;
@@ -24,15 +24,6 @@ struct Product {
         const int first = tile / (band * across) * band, inside = tile % (band * across);
         const int height = down - first < band ? down - first : band;
         return {(first + inside % height) * rows * cluster, inside / height * columns};
-    }
-
-    // Holds the second warpgroup back until the first is SKEW steps ahead of it, once: from then on one finishes a
-    // tile while the other still multiplies, and tensor cores stay busy.
-    static __device__ __forceinline__ void fall_behind() {
-        asm volatile("bar.sync 3, 256;" ::: "memory");
-    }
-    static __device__ __forceinline__ void let_follow() {
-        asm volatile("bar.arrive 3, 256;" ::: "memory");
     }
 
     // Where in the ring of stages a loop is; a barrier's phase changes each time round.
@@ -120,10 +111,6 @@ struct Product {
             const unsigned y_tile = y_tiles + (group - 1) * (2 * Y_BYTES);
             const T* const kind = nullptr;
             float sum[columns / 2];
-            int ahead = skew && group == 1 ? (steps < skew ? steps : skew) : 0;
-            if (skew && group == 2) {
-                fall_behind();
-            }
             for (int tile = blockIdx.x / cluster; tile < tiles; tile += clusters) {
                 const Place place = place_of(tile, down, across, band);
                 const int row = place.row + rank * rows + (group - 1) * 64;
@@ -148,9 +135,6 @@ struct Product {
                     }
                     before = ring.stage;
                     ring.advance();
-                    if (ahead && !--ahead) {
-                        let_follow();
-                    }
                 }
                 asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
                 if (member < cluster) {

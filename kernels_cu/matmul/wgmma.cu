@@ -25,9 +25,6 @@
 #ifndef BAND
 #define BAND 16
 #endif
-#ifndef SKEW
-#define SKEW 0
-#endif
 static_assert(ROWS == 128 && (COLUMNS == 128 || COLUMNS == 256),
               "matmul/wgmma: tiles are 128 x 128 or 128 x 256");
 static_assert(STAGES >= 2 && STAGES * (ROWS + COLUMNS) * 128 + ROWS * 256 + 1024 <= 232448,
@@ -35,7 +32,7 @@ static_assert(STAGES >= 2 && STAGES * (ROWS + COLUMNS) * 128 + ROWS * 256 + 1024
 static_assert(CLUSTER == 1 || CLUSTER == 2, "matmul/wgmma: CLUSTER must be 1 or 2");
 static_assert(BAND >= 1, "matmul/wgmma: BAND must be at least 1");
 static_assert(ELEMENT == 1 || ELEMENT == 2, "matmul/wgmma: elements must have 16 bits");
-using Tile = Product<ROWS, COLUMNS, STAGES, CLUSTER, SKEW>;
+using Tile = Product<ROWS, COLUMNS, STAGES, CLUSTER>;
 
 extern "C" __global__ __cluster_dims__(CLUSTER)
     __launch_bounds__(Tile::THREADS, 1) void matmul_wgmma(const __grid_constant__ TileMap a,
