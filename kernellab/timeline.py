@@ -49,7 +49,7 @@ def scheduled(seconds: Mapping[str, float], chunks: int, streams: int) -> tuple[
     --------
     >>> equal = dict.fromkeys(STAGES, 1.0)
     >>> [max(span.stop for span in scheduled(equal, 8, streams)) for streams in (1, 2, 3, 4)]
-    [24.0, 12.0, 10.0, 10.0]
+    [24.0, 13.0, 10.0, 10.0]
     """
     at_stream, at_stage = [0.0] * streams, dict.fromkeys(seconds, 0.0)
     spans = []

@@ -111,11 +111,12 @@ def observe(clock: GpuClock) -> Observed:
     """Measure the pipeline in every way on a GPU; just run it where a profiler watches."""
     from kernellab.experiments import overlap
 
-    stand = overlap.Stand(clock.device, clock.language)
     if not clock.is_timing:
-        stand.balance()
+        stand = overlap.Stand(clock.device, clock.language, *WATCHED)
+        stand.set_steps(WATCHED_STEPS)
         good = overlap.GOOD[STREAMS_SHOWN]
         return Observed({}, (_timeline(good.label, clock.language, stand.pipeline(good).run().spans),))
+    stand = overlap.Stand(clock.device, clock.language)
     little = stand.measure((overlap.ONE, overlap.GOOD[STREAMS_SHOWN]))
     stand.balance()
     found = stand.measure()
@@ -126,6 +127,8 @@ def observe(clock: GpuClock) -> Observed:
 
 STREAMS_SHOWN = 2
 """Which of the good ways is shown where a profiler watches, and measured with little work."""
+WATCHED, WATCHED_STEPS = (2**24, 8), 2**10
+"""Elements, chunks and steps there: few launches, as Nsight Compute runs each many times over."""
 
 
 def verdicts(found: Mapping[str, Measured], little: Mapping[str, Measured]) -> dict[str, tuple[str, str]]:

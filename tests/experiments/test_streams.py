@@ -122,7 +122,7 @@ def test_on_a_gpu_claims_are_judged_and_time_lines_drawn(stand, monkeypatch) -> 
 
 
 def test_where_a_profiler_watches_the_pipeline_runs_and_nothing_is_judged(stand, monkeypatch) -> None:
-    monkeypatch.setattr(overlap, "Stand", lambda device, language: stand)
+    monkeypatch.setattr(overlap, "Stand", lambda device, language, n, chunks: stand)
     seen = streams.observe(GpuClock(stand.device, "cuda-c", is_timing=False))
     assert seen.claims == {}
     assert len(seen.pictures) == 1
