@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -142,22 +143,44 @@ def _of_kernel(
     return _taken(program.binary(launch.kernel), program.entry(launch.kernel), count, dynamic)
 
 
-def _file(target: str, arch: str) -> tuple[Binary, str]:
+def compiled_file(target: str, arch: str = ARCH) -> tuple[Binary, Mapping[str, str]]:
+    """Compile ``FILE::ENTRY`` or a file; return the binary, and PTX entries by the names that are asked for.
+
+    Raises
+    ------
+    SpecError
+        If the file cannot be read or has no such kernel.
+    CompileError
+        If it does not compile.
+    """
     from kernellab.compile import assemble_ptx, compile_cuda, find_entry
     from kernellab.trace import is_ptx
 
-    name, _, entry = target.partition("::")
+    path, _, name = target.partition("::")
     try:
-        text = Path(name).read_text(encoding="utf-8", errors="replace")
+        text = Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        raise SpecError(f"occupancy: {name} cannot be read: {error.strerror}; write FILE::ENTRY") from error
-    expressions = (entry,) if entry and not entry.isidentifier() else ()
+        raise SpecError(f"{path}: it cannot be read: {error.strerror}; write FILE::ENTRY") from error
+    expressions = (name,) if name and not name.isidentifier() else ()
     binary = (
-        assemble_ptx(text, path=name)
+        assemble_ptx(text, path=path)
         if is_ptx(text)
-        else compile_cuda(text, path=name, arch=arch, name_expressions=expressions)
+        else compile_cuda(text, path=path, arch=arch, name_expressions=expressions)
     )
-    return binary, find_entry(binary, entry or None)
+    if name:
+        return binary, {name: find_entry(binary, name)}
+    found: dict[str, str] = {}
+    for each, entry in binary.names.items():
+        found[entry] = min(each, found.get(entry, each), key=len)
+    return binary, {each: entry for entry, each in found.items()}
+
+
+def _file(target: str, arch: str) -> tuple[Binary, str]:
+    binary, entries = compiled_file(target, arch)
+    if len(entries) != 1:
+        path, known = target.partition("::")[0], ", ".join(entries) or "none"
+        raise SpecError(f"{path}: which kernel? it has {known}; write {path}::ENTRY")
+    return binary, next(iter(entries.values()))
 
 
 def _taken(binary: Binary, entry: str, threads: int, dynamic: int) -> Needs:

@@ -14,13 +14,16 @@ from kernellab.problem import Array, Arrays, Case, Cost, Operand, Parameter, Pro
 
 
 def reference(x: Array, degree: int) -> dict[str, Array]:
-    """Return the polynomial by the same rule in float64; it stops where no element changes any more."""
+    """Return the sum of the powers in float64: its closed form where it converges fast, else by the same rule."""
     half = 0.5 * x.astype(np.float64)
-    value = np.ones_like(half)
+    is_small = np.abs(half) <= 0.5
+    value = np.empty_like(half)
+    small, other = half[is_small], half[~is_small]
+    value[is_small] = (1.0 - small ** (int(degree) + 1)) / (1.0 - small)
+    rest = np.ones_like(other)
     for _ in range(int(degree)):
-        before, value = value, half * value + 1.0
-        if np.array_equal(before, value, equal_nan=True):
-            break
+        rest = other * rest + 1.0
+    value[~is_small] = rest
     return {"y": value}
 
 
@@ -30,7 +33,7 @@ def magnitude(x: Array, degree: int) -> dict[str, Array]:
 
 
 def make_inputs(case: Case, rng: np.random.Generator) -> dict[str, Array]:
-    """Return n floats in [-1, 1), where the sum converges however high the degree is."""
+    """Return n floats in [-1, 1), where the sum converges."""
     x = rng.uniform(-1, 1, case.sizes["n"]).astype(np.float32)
     if case.contents == "special values":
         x[: special_values().size] = special_values()

@@ -68,8 +68,22 @@ Html = Annotated[Path | None, typer.Option("--html", help="Write a page that nee
 
 @app.command()
 @handled
-def doctor(json_file: Json = None) -> None:
-    """Say what this machine can give, what is missing and how to get it."""
+def doctor(
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TARGET]...", help="Kernels: PROBLEM, PROBLEM/RUNG, FILE.cu or FILE.cu::ENTRY."
+        ),
+    ] = None,
+    language: Language = LanguageName.BOTH,
+    json_file: Json = None,
+) -> None:
+    """Say what this machine can give and how to get the rest; of kernels, which lines compute in float64."""
+    if targets:
+        from kernellab.cli.float64_command import look_at_kernels
+
+        look_at_kernels(targets, language.value, json_file)
+        return
     from kernellab.cli.doctor_command import doctor as command
 
     command(json_file)

@@ -73,7 +73,7 @@ def steps(n: int, degree: int, name: str = "") -> Case:
 
 LONG = steps(2**22, 16), steps(2**22, DEGREE // 4)
 """Elements to stream, and to compute on, on a GPU."""
-COPIED = Case("2**25 elements", {"n": 2**25})
+STREAMED = Case("2**25 elements", {"n": 2**25})
 
 
 def block(threads: int) -> Point:
@@ -94,12 +94,12 @@ def grid(blocks: int) -> Point:
 
 
 def shared(nbytes: int) -> Point:
-    """Return a copy whose blocks ask for shared memory that they do not use."""
+    """Return a scaling whose blocks ask for shared memory that they do not use."""
     return Point(
         f"{nbytes} B shared",
-        launched("copy/scalar", shared=nbytes),
+        launched("scale/scalar", shared=nbytes),
         Case("16 Ki", {"n": 2**14}),
-        large=COPIED,
+        large=STREAMED,
         head=2**20,
     )
 
@@ -107,7 +107,7 @@ def shared(nbytes: int) -> Point:
 def vectors(count: int) -> Point:
     """Return a scaling by so many vectors a thread: work in flight, paid for with registers."""
     rung = replace(kernel("scale/unrolled").with_constants(VECTORS=count), twin="swept in CUDA C only")
-    return Point(f"{count} vectors", rung, Case("16 Ki", {"n": 2**14}), large=COPIED, head=2**20)
+    return Point(f"{count} vectors", rung, Case("16 Ki", {"n": 2**14}), large=STREAMED, head=2**20)
 
 
 EFFICIENCY = Column("warp\neff. %", "warp_efficiency_percent", 1)
@@ -261,11 +261,11 @@ def registers_limit(rows: Rows) -> Found:
 
 
 def refusal(nbytes: int) -> str:
-    """Return what binding a copy says whose blocks ask for so much shared memory; nothing if it takes it."""
+    """Return what binding a scaling says whose blocks ask for so much shared memory; nothing if it takes it."""
     try:
         bind(
-            launched("copy/scalar", shared=nbytes),
-            kernel("copy/scalar").problem.inputs(Case("one", {"n": 1})),
+            launched("scale/scalar", shared=nbytes),
+            kernel("scale/scalar").problem.inputs(Case("one", {"n": 1})),
         )
     except SpecError as error:
         return str(error)
@@ -275,7 +275,7 @@ def refusal(nbytes: int) -> str:
 def too_much_is_refused(rows: Rows) -> Found:
     """One byte over the limit is refused before anything runs, in a sentence with rule, value and remedy."""
     taken, refused = refusal(HOPPER.shared), refusal(HOPPER.shared + 1)
-    needed = (str(HOPPER.shared + 1), str(HOPPER.shared), "copy/scalar", "shared memory", "; ")
+    needed = (str(HOPPER.shared + 1), str(HOPPER.shared), "scale/scalar", "shared memory", "; ")
     return not taken and all(word in refused for word in needed), refused or taken
 
 
@@ -338,14 +338,14 @@ PITFALLS = (
         source=TAIL,
     ),
     Pitfall(
-        "a copy with 1 block of 256 threads a multiprocessor, against 8",
+        "a scaling with 1 block of 256 threads a multiprocessor, against 8",
         timed(shared(HOPPER.shared)),
         timed(shared(0)),
         "12.5 % occupancy: an eighth of the bytes in flight",
         source=GUIDE,
     ),
     Pitfall(
-        "a copy with 4 blocks of 256 threads a multiprocessor, against 8",
+        "a scaling with 4 blocks of 256 threads a multiprocessor, against 8",
         timed(shared(48 * KIB)),
         timed(shared(0)),
         "50 % occupancy",

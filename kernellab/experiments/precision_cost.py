@@ -231,7 +231,7 @@ def claim_promotion(rows: Rows) -> tuple[str, str]:
 
 def literal(label: str, degree: int) -> Point:
     """Return a rung of horner as a GPU times it."""
-    return Point(label, kernel(f"horner/{LITERALS[label]}"), steps(2**22, degree))
+    return Point(f"{label}, degree {degree}", kernel(f"horner/{LITERALS[label]}"), steps(2**22, degree))
 
 
 PITFALLS = (

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kernellab.compile.binary import Binary
 from kernellab.compile.ptx_text import f64_arithmetic
+
+if TYPE_CHECKING:
+    from kernellab.emulator.ptx import Function
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,9 @@ class Float64Line:
 
     def __str__(self) -> str:
         name = self.file.replace("\\", "/").rpartition("/")[2]
-        return f"{name}:{self.number} `{self.text}`: {' '.join(self.opcodes)}"
+        kinds = Counter(self.opcodes).items()
+        opcodes = ", ".join(opcode if count == 1 else f"{count} {opcode}" for opcode, count in kinds)
+        return f"{name}:{self.number} `{self.text}`: {opcodes}"
 
 
 def float64_lines(binary: Binary, entry: str) -> tuple[Float64Line, ...]:
@@ -53,17 +59,15 @@ def float64_lines(binary: Binary, entry: str) -> tuple[Float64Line, ...]:
     >>> print(float64_lines(binary, "k")[0].opcodes)
     ('cvt.f64.f32', 'fma.rn.f64', 'cvt.rn.f32.f64')
     """
-    from kernellab.emulator.program import reachable
     from kernellab.trace import parsed
 
-    module = parsed(binary.ptx)
-    functions, _ = reachable(module, entry)
+    files = parsed(binary.ptx).files
     opcodes = dict(f64_arithmetic(binary.ptx))
     found: dict[tuple[str, int], list[str]] = {}
-    for function in functions.values():
+    for function in _functions(binary, entry):
         for each in function.body:
             if each.line in opcodes:
-                place = module.files.get(each.file, ""), each.source_line
+                place = files.get(each.file, ""), each.source_line
                 found.setdefault(place, []).append(opcodes[each.line])
     texts = {path: text.splitlines() for path, text in binary.sources.items()}
     return tuple(
@@ -72,15 +76,28 @@ def float64_lines(binary: Binary, entry: str) -> tuple[Float64Line, ...]:
     )
 
 
-def holds_float64(ptx: str) -> bool:
-    """Say whether a PTX text moves float64 to or from memory: then computing in it is no oversight.
+def holds_float64(binary: Binary, entry: str) -> bool:
+    """Say whether an entry moves float64 to or from memory: then computing in it is no oversight.
 
     Examples
     --------
-    >>> holds_float64("st.global.f64 [%rd1], %fd1;"), holds_float64("st.global.f32 [%rd1], %f1;")
+    >>> from kernellab.compile import compile_cuda
+    >>> text = 'extern "C" __global__ void k(double* y, float x) { y[0] = x; }'
+    >>> holds_float64(compile_cuda(text), "k"), holds_float64(compile_cuda(text.replace("double", "float")), "k")
     (True, False)
     """
-    return bool(re.search(r"\b(?:ld|st|atom|red)[.\w:]*\.f64\b", ptx))
+    return any(
+        name in ("ld", "st", "atom", "red") and "f64" in modifiers and not {"param", "local"} & set(modifiers)
+        for function in _functions(binary, entry)
+        for name, *modifiers in (each.opcode.split(".") for each in function.body)
+    )
+
+
+def _functions(binary: Binary, entry: str) -> Iterable[Function]:
+    from kernellab.emulator.program import reachable
+    from kernellab.trace import parsed
+
+    return reachable(parsed(binary.ptx), entry)[0].values()
 
 
 def _text(lines: Sequence[str], number: int) -> str:

@@ -1,0 +1,107 @@
+"""``kernellab doctor TARGET``: float64 arithmetic in the PTX of kernels that hold none."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from kernellab.api_occupancy import compiled_file, is_file
+from kernellab.cli import output
+from kernellab.compile import Binary
+from kernellab.instruments.float64 import Float64Line, float64_lines, holds_float64
+from kernellab.report.numbers import language_name
+from kernellab.report.table import Column, Table
+
+
+@dataclass(frozen=True)
+class Examined:
+    """A kernel in one language.
+
+    Attributes
+    ----------
+    kernel, language : str
+    lines : tuple of Float64Line
+        Where its PTX computes in float64.
+    reason : str
+        Why that is meant; empty where nothing says so.
+    """
+
+    kernel: str
+    language: str
+    lines: tuple[Float64Line, ...]
+    reason: str
+
+    @property
+    def count(self) -> int:
+        """PTX instructions that compute in float64."""
+        return sum(len(line.opcodes) for line in self.lines)
+
+    @property
+    def verdict(self) -> str:
+        """In a word or two."""
+        return "none" if not self.lines else f"meant: {self.reason}" if self.reason else "by an oversight?"
+
+
+def look_at_kernels(targets: Sequence[str], language: str, json_file: Path | None) -> None:
+    """Print what was found, and fail if a kernel computes in float64 and nothing says why."""
+    from kernellab.report.document import write
+    from kernellab.report.text import console, print_table
+
+    output.check_files(json_file)
+    with output.patience("compiling"):
+        found = [each for target in targets for each in examine(target, language)]
+    if json_file is not None:
+        text = json.dumps([asdict(each) | {"count": each.count} for each in found], indent=1) + "\n"
+        if output.is_silent(json_file):
+            sys.stdout.write(text)
+        else:
+            write(json_file, text)
+    if not output.is_silent(json_file):
+        print_table(console(), table(found))
+    output.fail(any(each.lines and not each.reason for each in found))
+
+
+def table(found: Sequence[Examined]) -> Table:
+    """Return a row a kernel, and one for each of its lines."""
+    rows: list[tuple[str, ...]] = []
+    for each in found:
+        rows.append((each.kernel, each.language, str(each.count), each.verdict))
+        rows += [("", "", str(len(line.opcodes)), str(line)) for line in each.lines]
+    head = (
+        Column("kernel"),
+        Column("language"),
+        Column("float64 in PTX", is_number=True),
+        Column("where, and why"),
+    )
+    note = "a literal such as 0.5 is a double in C and in Numba: write 0.5f, or numpy.float32(0.5) outside of the kernel"
+    return Table(
+        "Float64 arithmetic", head, tuple(rows), (note,) if any(each.lines for each in found) else ()
+    )
+
+
+def examine(target: str, language: str) -> Iterator[Examined]:
+    """Yield what is found of every kernel that a target names."""
+    if is_file(target):
+        binary, entries = compiled_file(target)
+        for name, entry in entries.items():
+            yield _examined(binary, entry, name, binary.language, "")
+        return
+    from kernellab import catalog
+    from kernellab.devices import device
+
+    emulator = device("emulator")
+    for kernel in catalog.kernels(target):
+        for each in output.languages(language):
+            if each == "numba" and not kernel.has_twin:
+                continue
+            program = emulator.build(kernel, each, with_ladder=False)
+            for part in kernel.parts:
+                yield _examined(program.binary(part), program.entry(part), part.entry, each, kernel.float64)
+
+
+def _examined(binary: Binary, entry: str, name: str, language: str, reason: str) -> Examined:
+    meant = "it moves float64" if holds_float64(binary, entry) else reason
+    return Examined(name, language, float64_lines(binary, entry), meant)
