@@ -68,14 +68,10 @@ def table(found: Sequence[Examined]) -> Table:
     """Return a row a kernel, and one for each of its lines."""
     rows: list[tuple[str, ...]] = []
     for each in found:
-        rows.append((each.kernel, each.language, str(each.count), each.verdict))
-        rows += [("", "", str(len(line.opcodes)), str(line)) for line in each.lines]
-    head = (
-        Column("kernel"),
-        Column("language"),
-        Column("float64 in PTX", is_number=True),
-        Column("where, and why"),
-    )
+        who = f"{each.kernel} ({language_name(each.language)})"
+        rows.append((who, str(each.count), each.verdict))
+        rows += [("", str(len(line.opcodes)), str(line)) for line in each.lines]
+    head = (Column("kernel"), Column("float64\nin PTX"), Column("where, and why"))
     note = "a literal such as 0.5 is a double in C and in Numba: write 0.5f, or numpy.float32(0.5) outside of the kernel"
     return Table(
         "Float64 arithmetic", head, tuple(rows), (note,) if any(each.lines for each in found) else ()
