@@ -21,6 +21,8 @@ EXPERIMENTS = (
     "matmul-ladder",
     "tensor-cores",
     "fused-epilogue",
+    "hierarchy",
+    "atomics",
     "launch-config",
     "precision-cost",
     "streams",

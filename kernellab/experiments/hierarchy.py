@@ -153,8 +153,8 @@ def observe(clock: GpuClock) -> Observed:
         return Observed({})
     device, language = clock.device, clock.language
     measured = {
-        BANDWIDTH: levels.bandwidths(device, language),
-        LATENCY: levels.latencies(device, language),
+        BANDWIDTH: levels.bandwidths(device, language, levels.COARSE),
+        LATENCY: levels.latencies(device, language, levels.COARSE),
     }
     found = {name: levels.plateaus(points, device.l2_bytes) for name, points in measured.items()}
     places = levels.marks(device)

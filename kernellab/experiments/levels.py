@@ -21,6 +21,8 @@ KIB, MIB = 2**10, 2**20
 SETS = sorted({2**k for k in range(14, 29)} | {192 * KIB, 24 * MIB, 40 * MIB, 48 * MIB, 96 * MIB})
 """Bytes of what is read again: from what an L1 holds to what no L2 does."""
 TABLES = sorted({*SETS, 8 * KIB, 512 * MIB})
+COARSE = [4**k for k in range(7, 15)]
+"""Of both, where a glance is enough."""
 CONSTANTS = (KIB, 2 * KIB, 4 * KIB, 8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB)
 SHARED_SET, SHARED_TABLE = 32 * KIB, 32 * KIB
 BLOCKS = 4
@@ -138,11 +140,11 @@ def _reread(device: Any, language: Language, rung: str, nbytes: int, blocks: int
 
 
 def bandwidths(
-    device: Any, language: Language, say: Callable[[str], object] = lambda what: None
+    device: Any, language: Language, sets: Sequence[int], say: Callable[[str], object] = lambda what: None
 ) -> tuple[Reach, ...]:
     """Measure registers, shared memory, and global memory by the size of the set."""
     blocks = BLOCKS * device.limits.multiprocessors
-    points = [("registers", 0), ("shared", SHARED_SET), *(("global", nbytes) for nbytes in SETS)]
+    points = [("registers", 0), ("shared", SHARED_SET), *(("global", nbytes) for nbytes in sets)]
     found = []
     for rung, nbytes in points:
         say(f"bandwidth: {rung}, {nbytes >> 10} KiB")
@@ -151,7 +153,7 @@ def bandwidths(
 
 
 def latencies(
-    device: Any, language: Language, say: Callable[[str], object] = lambda what: None
+    device: Any, language: Language, tables: Sequence[int], say: Callable[[str], object] = lambda what: None
 ) -> tuple[Reach, ...]:
     """Measure an instruction, shared memory, constants and global memory by the size of the table."""
     # One block: each thread's additions wait for each other, and nobody else is there to fill in.
@@ -160,7 +162,7 @@ def latencies(
     seconds = 4 * reread.TILE * OPERANDS / 2 / block.value / chained
     found = [Reach(LATENCY, "registers", 0, seconds, block.hz, block.timings)]
     points = [("shared", SHARED_TABLE), *(("constant", each) for each in CONSTANTS)]
-    for rung, nbytes in [*points, *(("global", each) for each in TABLES)]:
+    for rung, nbytes in [*points, *(("global", each) for each in tables)]:
         say(f"latency: {rung}, {nbytes >> 10} KiB")
         each, mask = kernel(f"chase/{rung}"), {"mask": nbytes // 4 - 1} if rung == "constant" else {}
         words = 1 if mask else nbytes // 4

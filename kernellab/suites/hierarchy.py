@@ -68,8 +68,8 @@ def run(bench: Bench) -> Results:
     """Sweep the size of the set, and the number of addresses; CUDA C."""
     device, say = bench.device, bench.progress
     swept = {
-        BANDWIDTH: levels.bandwidths(device, "cuda-c", say),
-        LATENCY: levels.latencies(device, "cuda-c", say),
+        BANDWIDTH: levels.bandwidths(device, "cuda-c", levels.SETS, say),
+        LATENCY: levels.latencies(device, "cuda-c", levels.TABLES, say),
     }
     added = atomics.rates(device, "cuda-c", say)
     name = str(device.describe().get("device", ""))

@@ -123,6 +123,9 @@ def without_judgement(experiment: Experiment, folder: Path) -> Experiment:
 
 
 # -- what a GPU is asked, on a fake one whose time is that of repetitions
+SETS = [64 * levels.KIB, levels.MIB, 8 * levels.MIB + 2**16]
+
+
 class Levelled(FakeGpu):
     """A launch takes a start, and a time a repetition that grows with the set beyond each of two caches."""
 
@@ -147,8 +150,7 @@ class Levelled(FakeGpu):
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Levelled:
-    monkeypatch.setattr(levels, "SETS", [64 * levels.KIB, levels.MIB, 8 * levels.MIB])
-    monkeypatch.setattr(levels, "TABLES", [64 * levels.KIB, levels.MIB, 8 * levels.MIB])
+    monkeypatch.setattr(levels, "COARSE", SETS)
     monkeypatch.setattr(levels, "CONSTANTS", (levels.KIB,))
     monkeypatch.setattr(levels, "READS", (8, 16))
     monkeypatch.setattr(levels, "REGISTER_READS", (8, 16))
@@ -158,13 +160,13 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Levelled:
 
 
 def test_a_launch_and_its_first_pass_fall_out_of_a_slope(gpu: Levelled) -> None:
-    found = levels.plateaus(levels.latencies(gpu, "cuda-c"), gpu.l2_bytes)
+    found = levels.plateaus(levels.latencies(gpu, "cuda-c", SETS), gpu.l2_bytes)
     assert found["L1"].value == pytest.approx(1e-7)
     assert found["L2"].value == pytest.approx(2e-7)
     assert found["DRAM"].value == pytest.approx(4e-7)
     assert found["DRAM"].cycles == pytest.approx(4e-7 * 1.98e9)
     assert found["registers"].value == pytest.approx(1e-8 / 8)  # eight multiply-adds a tile and thread
-    given = levels.plateaus(levels.bandwidths(gpu, "cuda-c"), gpu.l2_bytes)
+    given = levels.plateaus(levels.bandwidths(gpu, "cuda-c", SETS), gpu.l2_bytes)
     blocks, tile = gpu.limits.multiprocessors, 4 * 4096
     assert given["L1"].value == pytest.approx(blocks * tile / 1e-7)
     assert given["registers"].value == pytest.approx(
@@ -173,7 +175,7 @@ def test_a_launch_and_its_first_pass_fall_out_of_a_slope(gpu: Levelled) -> None:
 
 
 def test_tables_that_fit_are_warm_and_large_ones_are_not(gpu: Levelled) -> None:
-    levels.latencies(gpu, "cuda-c")
+    levels.latencies(gpu, "cuda-c", SETS)
     assert "evict" in gpu._stopwatch.events
     kernel = levels.kernel("chase/global")
     arrays = chase.PROBLEM.inputs(levels.Case("t", {"n": 1024, "walkers": 32}, contents="one chain"))
