@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import operator
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +17,7 @@ from kernellab.devices import cuda_arrays
 from kernellab.devices import device as find_device
 from kernellab.errors import ExecutionError, SpecError
 from kernellab.kernel import Language
-from kernellab.tensor_calls import Tensors, call, check_together, full, tensors_of, where_of
+from kernellab.tensor_calls import Tensors, call, full, where_of
 from kernellab.tensor_lists import is_list
 
 if TYPE_CHECKING:
@@ -113,7 +116,7 @@ class GradScaler:
         return self._numbers
 
     def _number(self, name: str) -> Any:
-        return self._numbers[name][0].item() if self._numbers else self._initial[name]
+        return _on_host(self._numbers[name]) if self._numbers else self._initial[name]
 
     def get_scale(self) -> float:
         """Return the scale; waits for what is queued on a GPU."""
@@ -145,8 +148,8 @@ class GradScaler:
         if isinstance(x, float | int | np.number):
             scaled = x * self.get_scale()
             return x.dtype.type(scaled) if isinstance(x, np.floating) else scaled
-        taken = tensors_of(x, "x", "GradScaler.scale", self._place, is_changed=False)
-        copies = Tensors("x", tuple(array.copy() for array in taken.arrays), is_changed=True)
+        taken = Tensors("x", "x", x, is_changed=False).taken("GradScaler.scale", self._place)
+        copies = replace(taken, given=tuple(array.copy() for array in taken.arrays), is_changed=True)
         numbers = self._settle(copies.arrays)
         unused = full(0, copies.arrays, self._place)
         multiply(copies, numbers["scale"], unused, "GradScaler.scale", self._place, self._language)
@@ -167,20 +170,38 @@ class GradScaler:
         ExecutionError
             If that was done already since the last `update`.
         """
-        if not self._enabled:
-            return
+        if self._enabled:
+            self._look(grads, "unscale_", name, is_kept=False)
+
+    def find_inf(self, grads: Any, *, name: str = "") -> None:
+        """Look for inf and NaN and leave the scale in, in place of `unscale_`.
+
+        Gradients in 16 bits that would vanish without the scale vanish when it is taken out, too. `adamw` takes them
+        as they are, with `inv_scale`.
+
+        Parameters
+        ----------
+        grads, name
+            As for `unscale_`; every element stays what it is.
+        """
+        if self._enabled:
+            self._look(grads, "find_inf", name, is_kept=True)
+
+    def _look(self, grads: Any, method: str, name: str, *, is_kept: bool) -> None:
         stage = self._stages.get(name, READY)
         if stage != READY:
             what = (
-                "unscale_() has been called already" if stage == UNSCALED else "step() comes after unscale_()"
+                f"{method}() has been called already"
+                if stage == UNSCALED
+                else f"step() comes after {method}()"
             )
             raise ExecutionError(f"GradScaler: {what}{_of(name)} since update(); call update() first")
-        who = "GradScaler.unscale_"
-        tensors = tensors_of(grads, "grads", who, self._place)
-        check_together(who, [tensors])
+        who = f"GradScaler.{method}"
+        tensors = Tensors("x", "grads", grads)
         numbers = self._settle(tensors.arrays)
         found = full(0, [numbers["scale"]], self._place)
-        multiply(tensors, numbers["inv_scale"], found, who, self._place, self._language)
+        factor = full(1, [found], self._place) if is_kept else numbers["inv_scale"]
+        multiply(tensors, factor, found, who, self._place, self._language)
         self._found[name], self._stages[name] = found, UNSCALED
 
     def step(
@@ -222,7 +243,7 @@ class GradScaler:
             own = {"found_inf": found, "skipped": self.skipped, "device": self._place}
             keywords = {**{key: value for key, value in own.items() if key in taken}, **keywords}
             return function(*args, **keywords)
-        return function(*args, **keywords) if found[0].item() == 0 else None
+        return function(*args, **keywords) if _on_host(found) == 0 else None
 
     def update(self, new_scale: float | None = None) -> None:
         """Set the scale for the next step, and forget what was found in this one.
@@ -247,9 +268,9 @@ class GradScaler:
         elif not self._found:
             raise ExecutionError("GradScaler: no gradients were looked at since update(); call unscale_")
         else:
-            found = sum(self._found.values())
+            found = functools.reduce(operator.add, self._found.values())
             scalars = {name: numbers[name] for name in ("scale", "tracker", "skipped")}
-            written = call(
+            _, written = call(
                 catalog.kernel("update_scale/scalar"),
                 "GradScaler.update",
                 {},
@@ -301,6 +322,11 @@ class GradScaler:
             like = [self._numbers["scale"]]
             self._numbers = {}
             self._settle(like)
+
+
+def _on_host(number: Any) -> Any:
+    """Return what an array of one element holds, once it is there."""
+    return (number if isinstance(number, np.ndarray) else number.get())[0].item()
 
 
 def _check_scale(scale: Any) -> None:
