@@ -84,7 +84,8 @@ def pipeline(
         there; others go chunk by chunk through page-locked buffers of the pipeline's own, which takes the
         host's time.
     chunks : int
-        How many; at most as many as there are rows.
+        How many; at most as many as there are rows. Only `streams` of them are on the device at a time, so that
+        the arrays may be larger than its memory.
     streams : int
         How many chunks are on their way at a time.
     out : array, sequence or mapping of str to array, optional

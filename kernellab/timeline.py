@@ -62,7 +62,7 @@ def scheduled(seconds: Mapping[str, float], chunks: int, streams: int) -> tuple[
     return tuple(spans)
 
 
-def spans_of(marks: Sequence[tuple[int, Mapping[str, float], float]]) -> tuple[Span, ...]:
+def spans_of(marks: Sequence[tuple[int, Mapping[str, float], Mapping[str, float]]]) -> tuple[Span, ...]:
     """Return spans from the times of events, which do not say how long a stage waited for its hardware.
 
     An event before a stage tells when its stream had come there. Each kind of hardware takes chunks in turn, so
@@ -70,22 +70,24 @@ def spans_of(marks: Sequence[tuple[int, Mapping[str, float], float]]) -> tuple[S
 
     Parameters
     ----------
-    marks : sequence of (int, mapping of str to float, float)
-        For each chunk: its stream, when each of its stages was over, and when its stream came to the first.
+    marks : sequence of (int, mapping of str to float, mapping of str to float)
+        For each chunk: its stream, when that came to a stage (if not by ending the one before), when each of its
+        stages was over.
 
     Examples
     --------
-    >>> first, second = {"copy in": 2.0}, {"copy in": 4.0}
-    >>> [(span.start, span.stop) for span in spans_of([(0, first, 0.0), (1, second, 0.0)])]
+    >>> came, first, second = {"copy in": 0.0}, {"copy in": 2.0}, {"copy in": 4.0}
+    >>> [(span.start, span.stop) for span in spans_of([(0, came, first), (1, came, second)])]
     [(0.0, 2.0), (2.0, 4.0)]
     """
     at_stage: dict[str, float] = {}
     spans = []
-    for chunk, (stream, ends, came) in enumerate(marks):
+    for chunk, (stream, came, ends) in enumerate(marks):
+        before = 0.0
         for stage, stop in ends.items():
-            start = min(max(came, at_stage.get(stage, 0.0)), stop)
+            start = min(max(came.get(stage, before), at_stage.get(stage, 0.0)), stop)
             spans.append(Span(stage, chunk, stream, round(start, 9), round(stop, 9)))
-            came = at_stage[stage] = stop
+            before = at_stage[stage] = stop
     return tuple(spans)
 
 

@@ -51,7 +51,8 @@ class LazyEvent:
         self.world, self.stream, self.ptr = world, None, id(self)
 
     def record(self, stream):
-        stream.seconds = max(stream.seconds, self.world.host_seconds)
+        others = self.world.others(stream)
+        stream.seconds = max(stream.seconds, self.world.host_seconds, *(other.seconds for other in others))
         self.stream, self.seconds = stream, stream.seconds
         stream.queue.append(self)
 
@@ -87,10 +88,13 @@ class LazyWorld(World):
         self.made.append(LazyStream(self, 100 + len(self.made), not non_blocking))
         return self.made[-1]
 
-    def _queue(self, stream, hardware, seconds, work):
-        """The default stream waits for blocking ones, and they for it."""
+    def others(self, stream):
+        """Return whom a stream waits for: the default stream for blocking ones, and they for it."""
         blocking = [each for each in self.made if each.is_blocking]
-        others = blocking if stream is self.null else [self.null] if stream.is_blocking else []
+        return blocking if stream is self.null else [self.null] if stream.is_blocking else []
+
+    def _queue(self, stream, hardware, seconds, work):
+        others = self.others(stream)
         self.host_seconds += HOST_SECONDS
         start = max(
             self.host_seconds, stream.seconds, self.hardware.get(hardware, 0.0), *(o.seconds for o in others)

@@ -121,11 +121,12 @@ class Pipeline:
             def seconds(event: Any) -> float:
                 return float(self.cuda.get_elapsed_time(origin, event)) * 1e-3
 
-            times = [
-                (stream, {stage: seconds(event) for stage, event in ends.items()}, seconds(came))
-                for stream, came, ends in marks
-            ]
-            return Pass(seconds(end), spans_of(times))
+            def times(events: Mapping[str, Any]) -> dict[str, float]:
+                return {stage: seconds(event) for stage, event in events.items()}
+
+            return Pass(
+                seconds(end), spans_of([(number, times(came), times(ends)) for number, came, ends in marks])
+            )
 
 
 class _Lane:
@@ -166,11 +167,11 @@ class _Lane:
         program = device.build(plan.kernel, language, with_ladder=False)
         return *zeroing, *device.calls(program, plan, buffers)
 
-    def send(self, part: slice, stages: Sequence[str]) -> tuple[Any, dict[str, Any]]:
-        """Queue a chunk; return the event at which the stream came to it, and those that end its stages."""
+    def send(self, part: slice, stages: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Queue a chunk; return the events at which streams came to its stages, and those that end them."""
         self.reclaim()
         runtime, count = self.cuda.runtime, part.stop - part.start
-        came, ends = mark(self.cuda, self.stream), {}
+        came, ends = {stages[0]: mark(self.cuda, self.stream)}, {}
         if COPY_IN in stages:
             for name, array in self.sources.items():
                 host = self._host(COPY_IN, name, array, part)
@@ -178,6 +179,8 @@ class _Lane:
                 runtime.memcpyAsync(target, host.ctypes.data, host.nbytes, kind, self.stream.ptr)
             ends[COPY_IN] = mark(self.cuda, self.stream)
         if COMPUTE in stages:
+            if self.compute is not self.stream:
+                came[COMPUTE] = mark(self.cuda, self.compute)
             with self.compute:
                 for call in self.calls[count]:
                     call()

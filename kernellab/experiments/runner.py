@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how many steps are done, and how many there are."""
 ON_GPU = "a GPU run gives answers and times; counts come from --device emulator or both"
+WATCHED = "nothing is timed with --profile: Nsight's tools do that, and may hold each launch back"
 TIME = Column("us", "seconds_cold", 2, 1e6)
 SPEED = Column("of\ncopy", "fraction_of_copy", 3)
 RATE = Column("TFLOP\n/s", "flops_per_second", 1, 1e-12)
@@ -132,6 +133,13 @@ def run(
     if is_timed:
         report(f"{experiment.name}: timing what claims say of time", total, total)
         timed |= _time_claims(experiment, where, languages)
+    elif has_clock:
+        timed = {
+            (claim.text, language): (NOT_TIMED, WATCHED)
+            for claim in experiment.claims
+            for language in languages
+            if claim.timed is not None or experiment.observe is not None
+        }
     report(f"{experiment.name}: done", total, total)
     name = "both" if is_both else where.name
     result = judge(experiment, name, tuple(languages), tuple(panels), tuple(notes), started, timed)

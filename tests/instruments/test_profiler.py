@@ -8,7 +8,7 @@ import pytest
 from fakes import make_gpu
 
 from kernellab.experiments import load
-from kernellab.experiments.experiment import Observed
+from kernellab.experiments.experiment import Claim, Observed
 from kernellab.experiments.runner import run
 from kernellab.instruments.profiler import NOBODY, Profiler, can_range, command_lines
 
@@ -74,10 +74,12 @@ def test_what_an_experiment_sees_on_a_gpu_knows_whether_somebody_watches(fake, i
 
     def observe(clock):
         seen.append((clock.language, clock.is_timing))
-        return Observed({})
+        return Observed({"it is fast": ("held", "")})
 
-    watch(device, Profiler(world.cupy, is_capturing=is_capturing), observe=observe)
+    claim = Claim("it is fast", "somebody", lambda rows: ("needs a GPU", ""))
+    result = watch(device, Profiler(world.cupy, is_capturing=is_capturing), observe=observe, claims=(claim,))
     assert seen == [("cuda-c", not is_capturing)]
+    assert [each.verdict for each in result.claims] == ["not timed" if is_capturing else "held"]
 
 
 def test_nobody_costs_nothing():
