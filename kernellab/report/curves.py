@@ -21,12 +21,12 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 300, 60, 150, 30, 30
 
 
 def size(value: float, unit: str) -> str:
-    """Return a number of an axis: powers of two of bytes by their names.
+    """Return a number of an axis: sizes in KiB and so on, rates in G and so on.
 
     Examples
     --------
-    >>> size(16384, "B"), size(3 << 20, "B"), size(32, "addresses"), size(4.25e12, "B/s")
-    ('16 KiB', '3 MiB', '32', '4.25 TB/s')
+    >>> size(16384, "B"), size(3 << 20, "B"), size(32, "addresses"), size(4.25e12, "B/s"), size(2e9, "additions/s")
+    ('16 KiB', '3 MiB', '32', '4.25 TB/s', '2 G')
     """
     if unit == "B":
         for name, each in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
@@ -34,9 +34,10 @@ def size(value: float, unit: str) -> str:
                 return f"{plain(value / each, 1)} {name}"
         return f"{plain(value)} B"
     if unit.endswith("/s"):
+        shown = unit if unit == "B/s" else ""
         for name, factor in (("T", 1e12), ("G", 1e9), ("M", 1e6)):
             if value >= factor:
-                return f"{plain(value / factor)} {name}{unit}"
+                return f"{plain(value / factor)} {name}{shown}"
     return plain(value, 1)
 
 

@@ -149,19 +149,20 @@ def size_of(nbytes: int) -> str:
 
 
 def atomic_rows(found: Sequence[atomics.Rate]) -> Iterable[dict[str, Any]]:
-    """Yield a row of the table for each rung where additions meet most and least."""
-    at = {(each.rung, each.pattern, each.addresses): each.value for each in found}
+    """Yield a row of the table for each rung where all additions meet, and where they meet least."""
+    met = next(each.value for each in found if (each.rung, each.addresses) == ("contended", 1))
     for rung in atomics.RUNGS:
-        places = [place for place in at if place[:2] == (rung, "spread")]
-        for place in (min(places, default=None), max(places, default=None)):
-            if place is not None:
-                count = place[2]
-                text = f"{at[place] / 1e9:.3g} G additions/s"
-                yield {
-                    "quantity": "atomics", "level": rung, "set": f"{count} address{'es' if count > 1 else ''}",
-                    "measured": text, "figure": None, "ratio": at[place] / at["contended", "spread", 1] or None,
-                    "source": "times tally/contended on one address",
-                }  # fmt: skip
+        spread = [each for each in found if (each.rung, each.pattern) == (rung, "spread")]
+        for rate in (spread[0], spread[-1]):
+            yield {
+                "quantity": "atomics",
+                "level": f"tally/{rung}",
+                "set": f"{rate.addresses} address{'es' if rate.addresses > 1 else ''}",
+                "measured": f"{rate.value / 1e9:.3g} G additions/s, {rate.value / met:.3g} x contended on one",
+                "figure": None,
+                "ratio": None,
+                "source": "",
+            }
 
 
 def point_row(point: Reach) -> dict[str, Any]:

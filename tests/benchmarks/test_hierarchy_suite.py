@@ -56,7 +56,7 @@ def test_each_level_is_a_row_and_what_is_published_a_bar(
     assert levels_of[LATENCY, "shared"]["figure"] is None
     assert len(found.bars) == len(hierarchy.FIGURES)
     assert [text for text, is_near in found.bars.items() if not is_near] == []
-    assert levels_of["atomics", "block"]["ratio"] == pytest.approx(100)
+    assert levels_of["atomics", "tally/block"]["measured"].endswith(", 100 x contended on one")
     again = load(save(found, tmp_path))
     assert again.pictures == found.pictures
     assert stale(again) == ()
