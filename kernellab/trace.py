@@ -329,6 +329,7 @@ def run_binary(
     from kernellab.emulator.memory import GlobalMemory
     from kernellab.emulator.sampling import run_sampled
     from kernellab.emulator.summary import Executions, lines_of, totals_of
+    from kernellab.instruments.occupancy import shared_limit
     from kernellab.signature import typed_variables
 
     who = name or entry
@@ -342,7 +343,7 @@ def run_binary(
     launch = Launch(
         module, entry, grid, block, parameters, memory, dynamic_shared=operator.index(shared_mem),
         variables=typed_variables(binary.sources, variables or {}, who), sanitize=sanitize, seed=seed,
-        budget=budget,
+        budget=budget, shared_limit=shared_limit(binary.arch),
         printer=printed.write, name=who, sass=listing_of(binary) if with_sass else None,
     )  # fmt: skip
     errors_of: Mapping[str, float] = {}

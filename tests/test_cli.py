@@ -91,7 +91,8 @@ def test_help_is_quick_and_loads_no_compiler() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["doctor", "list", "run", "check", "compare", "trace", "bench", "report", "diff"]
+    "command",
+    ["doctor", "list", "run", "check", "compare", "trace", "occupancy", "bench", "report", "diff"],
 )
 def test_every_command_has_help(command: str) -> None:
     result = cli(command, "--help")

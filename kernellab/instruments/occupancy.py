@@ -180,6 +180,20 @@ def multiprocessor(arch: str) -> Multiprocessor:
     return found
 
 
+def shared_limit(arch: str) -> int:
+    """Return the most shared memory of a block, after opting in; an H200's for an architecture not known here.
+
+    Examples
+    --------
+    >>> shared_limit("sm_80"), shared_limit("sm_90a")
+    (166912, 232448)
+    """
+    try:
+        return multiprocessor(arch).shared_bytes_per_block
+    except SpecError:
+        return HOPPER.shared
+
+
 def occupancy(arch: str, threads: int, registers: int, shared_bytes: int = 0, barriers: int = 1) -> Occupancy:
     """Return the occupancy of a kernel.
 

@@ -1,0 +1,92 @@
+"""kl.occupancy: kernels, registers and files; waves; more shared memory than there is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import kernellab as kl
+from kernellab.api_occupancy import needs
+from kernellab.catalog import kernel
+from kernellab.checks import HOPPER
+from kernellab.experiments.launch_config import launched
+from kernellab.plan import bind
+
+
+def test_registers_threads_and_shared_memory() -> None:
+    found = kl.occupancy(32, 256)
+    assert (found.blocks, found.warps, found.fraction, found.limiter) == (8, 64, 1.0, "warps and registers")
+    assert kl.occupancy(np.int64(32), np.int32(256), 115713).blocks == 1
+    assert kl.occupancy(32, 256, arch="sm_86").warps == 48
+
+
+def test_a_kernel_of_the_catalogue_is_compiled() -> None:
+    found = needs("transpose/padded")
+    assert (found.threads, found.shared_bytes) == (1024, 4224)
+    assert found.registers > 8
+    assert needs("transpose/padded", threads=256, shared_mem=1000).shared_bytes == 5224
+    asked = launched("horner/single", threads=96, shared=HOPPER.shared)
+    assert (needs(asked).threads, kl.occupancy(asked).limiter) == (96, "shared memory")
+
+
+@pytest.mark.parametrize(
+    ("blocks", "full", "tail", "efficiency"),
+    [(0, 0, 0, 0.0), (1, 0, 1, 1 / 1056), (1056, 1, 0, 1.0), (1057, 1, 1, 1057 / 2112), (2112, 2, 0, 1.0)],
+)
+def test_waves(blocks: int, full: int, tail: int, efficiency: float) -> None:
+    found = kl.occupancy(32, 256).waves(blocks)
+    assert (found.capacity, found.full, found.tail) == (8 * 132, full, tail)
+    assert found.efficiency == pytest.approx(efficiency)
+    assert kl.occupancy(32, 256).waves(blocks, multiprocessors=1).capacity == 8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "message"),
+    [
+        ((32,), kl.ArgumentError, "the threads of a block of 32 are not known; pass threads=256"),
+        ((3.5, 256), kl.ArgumentError, "kernel is 3.5, it must be registers a thread, a kernel's id or FILE"),
+        ((300, 256), kl.SpecError, r"registers is 300, it must lie in \[0, 255\]"),
+        (("copy/scalar", 256, -1), kl.SpecError, "shared_mem is -1, it must be at least 0"),
+    ],
+)
+def test_refused(arguments: tuple[object, ...], kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        kl.occupancy(*arguments)  # type: ignore[arg-type]
+
+
+def test_waves_refuse_what_never_runs() -> None:
+    with pytest.raises(
+        kl.SpecError, match="does not fit a multiprocessor, for its registers, so no grid runs"
+    ):
+        kl.occupancy(255, 1024).waves(1)
+    with pytest.raises(kl.SpecError, match="grid is -1, it must be at least 0"):
+        kl.occupancy(32, 256).waves(-1)
+    with pytest.raises(kl.SpecError, match="multiprocessors is 0, it must be at least 1"):
+        kl.occupancy(32, 256).waves(1, multiprocessors=0)
+
+
+def test_too_much_shared_memory_is_refused_before_any_launch() -> None:
+    x = {"x": np.zeros(8, np.float32)}
+    assert bind(launched("scale/scalar", shared=HOPPER.shared), x).steps[0].shared_mem == 232448
+    with pytest.raises(
+        kl.SpecError,
+        match=r"^scale/scalar: block needs 232449 bytes of shared memory, the limit is 232448; ask for fewer bytes$",
+    ):
+        bind(launched("scale/scalar", shared=HOPPER.shared + 1), x)
+    tile = kernel("transpose/padded")
+    large = replace(tile, constants={"TILE": 120}, geometry=replace(tile.geometry, block=(32, 8)))
+    with pytest.raises(
+        kl.SpecError, match=r"declares 58080 bytes .* limit is 49152; lower TILE \(now 120\)$"
+    ):
+        bind(large, {"x": np.zeros((8, 8), np.float32)})
+    code = 'extern "C" __global__ void k(float* y) { extern __shared__ float s[]; y[0] = threadIdx.x; }'
+    y = np.zeros(1, np.float32)
+    assert kl.trace(code, "k", 1, 32, (y,), shared_mem=232448).shared_bytes == 232448
+    with pytest.raises(
+        kl.SpecError, match=r"k: a block has 232449 bytes of shared memory, the limit is 232448"
+    ):
+        kl.trace(code, "k", 1, 32, (y,), shared_mem=232449)
+    with pytest.raises(kl.SpecError, match=r"k: a block has 166913 bytes of shared memory, the limit is 166912"):
+        kl.trace(code, "k", 1, 32, (y,), shared_mem=166913, arch="sm_80")

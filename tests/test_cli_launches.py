@@ -1,0 +1,95 @@
+"""``kernellab occupancy`` and ``kernellab doctor TARGET``: what they print, and how they end."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from kernellab.cli import app
+
+PROMOTED = """template <typename T> __device__ T bent(T x) { return x > 0 ? x : T(0.01 * x + 1e-3); }
+extern "C" __global__ void leaky(float* x) {
+    x[threadIdx.x] = bent(x[threadIdx.x]);
+}
+extern "C" __global__ void wide(double* x) { x[0] = 2 * x[0] + 1; }
+"""
+
+
+def cli(*arguments: object, columns: int = 120):
+    return CliRunner(env={"COLUMNS": str(columns), "NO_COLOR": "1"}).invoke(
+        app, [str(each) for each in arguments]
+    )
+
+
+@pytest.fixture
+def promoted(tmp_path: Path) -> Path:
+    path = tmp_path / "promoted.cu"
+    path.write_text(PROMOTED)
+    return path
+
+
+def test_doctor_shows_the_line_that_computes_in_float64(promoted: Path, tmp_path: Path) -> None:
+    result = cli("doctor", promoted, columns=200)
+    assert result.exit_code == 1
+    assert "promoted.cu:1 `template" in result.stdout
+    assert "meant: it moves float64" in result.stdout
+    assert "write 0.5f" in result.stdout
+    assert cli("doctor", f"{promoted}::wide").exit_code == 0
+    promoted.write_text(PROMOTED.replace("0.01", "0.01f").replace("1e-3", "1e-3f"))
+    out = tmp_path / "found.json"
+    result = cli("doctor", promoted, "--json", out)
+    assert result.exit_code == 0, result.stdout
+    assert {each["kernel"]: each["count"] for each in json.loads(out.read_text())} == {"leaky": 0, "wide": 1}
+
+
+def test_doctor_knows_what_the_catalogue_means(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = cli("doctor", "horner", "--language", "cuda-c", columns=200)
+    assert result.exit_code == 0
+    assert "meant: literals without an f" in result.stdout
+    assert "0.5 * x_value * value + 1.0" in result.stdout
+    assert re.search(r"horner_single \(CUDA C\) +0 +none", result.stdout)
+    result = cli("doctor", "horner/missing")
+    assert result.exit_code == 2
+    assert "horner has no rung 'missing'" in result.output
+
+
+def test_occupancy_of_registers_a_rung_and_a_file(promoted: Path, tmp_path: Path) -> None:
+    result = cli("occupancy", 40, "--block", 250, "--grid", 1057)
+    assert result.exit_code == 0
+    assert "6 blocks, 48 warps resident: 75 % of 64 warps, limited by registers" in result.stdout
+    assert "6 of the 256 lanes of a block's warps never work" in result.stdout
+    assert "a grid of 1057: 1.335 waves of 792 blocks, 265 in the last of 2" in result.stdout
+    assert "occupancy by threads a block" in result.stdout
+    out = tmp_path / "occupancy.json"
+    assert cli("occupancy", "transpose/padded", "--json", out).exit_code == 0
+    found = json.loads(out.read_text())
+    assert (found["threads"], found["shared_bytes"], found["blocks"]) == (1024, 4224, 2)
+    assert cli("occupancy", f"{promoted}::leaky", "--block", 64).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((40,), "the threads of a block of 40 are not known; pass --block 256"),
+        ((40, "--block", 2000), r"threads is 2000, it must lie in [1, 1024]"),
+        ((40, "--block", 64, "--shared-mem", 300_000, "--grid", 1), "does not fit a multiprocessor"),
+        ((40, "--block", 64, "--grid", 1, "--arch", "sm_70"), "arch: 'sm_70' is not known"),
+        (("none.cu", "--block", 64), "none.cu: it cannot be read: No such file or directory"),
+        (("copy/none",), "copy has no rung 'none'"),
+    ],
+)
+def test_what_cannot_be_said_is_one_sentence(arguments: tuple[object, ...], message: str) -> None:
+    result = cli("occupancy", *arguments)
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.split())
+    assert len(result.output.strip().splitlines()) == 1
+
+
+def test_which_kernel_of_a_file(promoted: Path) -> None:
+    result = cli("occupancy", promoted, "--block", 64)
+    assert result.exit_code == 2
+    assert "which kernel? it has leaky, wide" in result.output
