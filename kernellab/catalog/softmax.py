@@ -59,7 +59,7 @@ PROBLEM = Problem(
     reference=reference,
     cost=cost,
     cases=rows.cases((*rows.CONTENTS, "huge", "far below zero")),
-    roundings=3,
+    roundings=4,
     magnitude=magnitude,
 )
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kernellab.record import Record
 
 WRITE_UP = "the write-up"
+INSTRUCTIONS = "warp_instructions"
 WAVEFRONTS = Derived(
     "wavefronts_per_request_load",
     "wavefronts/request",
@@ -28,6 +29,18 @@ LOOP_LANES = Derived(
 )
 WRONG_ELEMENTS = Derived("wrong_elements", "elements", lambda record: float(wrong_elements(record)), "")
 SECTOR = 32
+
+
+def counted(record: Record, name: str) -> float:
+    """Return a count; 0 where a kernel has none of the kind.
+
+    Raises
+    ------
+    SpecError
+        If nothing was counted, as on a GPU without counters.
+    """
+    record.value(INSTRUCTIONS)
+    return sum(reading.value for reading in record.readings if reading.name == name)
 
 
 def bytes_of(*accesses: str) -> Callable[[Record], float]:

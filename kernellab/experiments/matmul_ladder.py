@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kernellab.catalog import ladder, products
-from kernellab.experiments.common import all_right, number
+from kernellab.experiments.common import INSTRUCTIONS, all_right, counted, number
 from kernellab.experiments.experiment import (
     Column,
     Derived,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PROBLEM = "matmul"
 SIDE = 2048
 """On a GPU: products of square matrices, small enough for the slowest rung and for NumPy."""
-INSTRUCTIONS, TENSOR, THROUGH = "warp_instructions", "tensor_instructions", "loads_through_registers"
+TENSOR, THROUGH = "tensor_instructions", "loads_through_registers"
 DEEPER = 1.15
 """Times the instructions of the rung before it: what a deeper pipeline costs where k is as short as here."""
 SHOWN = (
@@ -82,11 +82,6 @@ def sweep(element: str) -> Sweep:
         Point(label_of(PROBLEM, kernel.name, element), kernel, case, large=large) for kernel in rungs(element)
     )
     return Sweep(f"{element} ({case.name})", points, SHOWN)
-
-
-def counted(record: Record, name: str) -> float:
-    """Return a count; 0 where a kernel has none of the kind."""
-    return sum(reading.value for reading in record.readings if reading.name == name)
 
 
 def per_warp(record: Record, name: str) -> float:

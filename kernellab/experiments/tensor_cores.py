@@ -8,7 +8,15 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kernellab.catalog import ladder, products
-from kernellab.experiments.common import WRITE_UP, all_right, has_time, number, time_over
+from kernellab.experiments.common import (
+    INSTRUCTIONS,
+    WRITE_UP,
+    all_right,
+    counted,
+    has_time,
+    number,
+    time_over,
+)
 from kernellab.experiments.experiment import (
     HELD,
     NEEDS_GPU,
@@ -39,7 +47,7 @@ PRODUCTS = math.prod(products.FULL)
 """Multiplications of the small case."""
 FRAGMENT = 16 * 8 * 16
 """What a warp multiplies in one instruction of its tensor core."""
-INSTRUCTIONS, TENSOR, WAVES = "warp_instructions", "tensor_instructions", "shared_load_wavefronts"
+TENSOR, WAVES = "tensor_instructions", "shared_load_wavefronts"
 SHOWN = (
     Column("tensor\ninstr.", TENSOR),
     Column("products /\ninstr.", "products_per_instruction", 1),
@@ -71,11 +79,6 @@ def sweep(element: str) -> Sweep:
         Point(label_of(title, element), kernel, case, large=large) for title, kernel in rungs(element).items()
     )
     return Sweep(f"{element} ({case.name})", points, SHOWN)
-
-
-def counted(record: Record, name: str) -> float:
-    """Return a count; 0 where a kernel has none of the kind."""
-    return sum(reading.value for reading in record.readings if reading.name == name)
 
 
 def products_for(name: str) -> Callable[[Record], float]:
