@@ -108,7 +108,7 @@ def test_one_byte_more_than_the_limit_is_refused(device):
 
 
 def test_shared_memory_of_a_twin_up_to_the_limit(device):
-    def factory():
+    def factory(element):
         from numba import cuda
 
         def copy_scalar(x, y):
