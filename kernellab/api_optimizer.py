@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +11,14 @@ from kernellab.catalog.unscale import LARGEST
 from kernellab.devices import device as find_device
 from kernellab.errors import ArgumentError, SpecError
 from kernellab.kernel import Kernel, Language
-from kernellab.problem import ELEMENT_CODES, ELEMENTS, dtype_named
-from kernellab.tensor_calls import Tensors, by_dtype, call, check_together, full, scalar_of, tensors_of
+from kernellab.problem import ELEMENT_CODES, ELEMENTS
+from kernellab.tensor_calls import Tensors, check_together, full, over_lists, rung, scalar_of
 
 if TYPE_CHECKING:
     from kernellab.devices.program import Device
+
+STATE = ("float32",)
+"""What parameters and means hold."""
 
 
 def adamw(
@@ -93,17 +97,15 @@ def adamw(
     if (norm is None) != (max_norm is None):
         raise ArgumentError(f"{who}: norm and max_norm go together, one is missing; pass both or none")
     rates = _rates(betas)
-    lists = {
-        "param": tensors_of(param, "param", who, place),
-        "grad": tensors_of(grad, "grad", who, place, is_changed=False),
-        "exp_avg": tensors_of(exp_avg, "exp_avg", who, place),
-        "exp_avg_sq": tensors_of(exp_avg_sq, "exp_avg_sq", who, place),
-    }
+    lists = [
+        Tensors("param", "param", param, STATE),
+        Tensors("grad", "grad", grad, is_changed=False),
+        Tensors("exp_avg", "exp_avg", exp_avg, STATE),
+        Tensors("exp_avg_sq", "exp_avg_sq", exp_avg_sq, STATE),
+    ]
     if out is not None:
-        lists["half"] = tensors_of(out, "out", who, place)
-    check_together(who, list(lists.values()))
-    _check_dtypes(who, lists)
-    like = lists["param"].arrays
+        lists.append(Tensors("half", "out", out, ELEMENTS[1:]))
+    like = lists[0].arrays
     scalars = {
         "found": scalar_of(0 if found_inf is None else found_inf, f"{who}: found_inf", like, place),
         "inv_scale": scalar_of(1 if inv_scale is None else inv_scale, f"{who}: inv_scale", like, place),
@@ -119,10 +121,7 @@ def adamw(
         "step": step,
         "max_norm": LARGEST if max_norm is None else max_norm,
     }
-    keys = [lists[name] for name in ("grad", "half") if name in lists]
-    for places in by_dtype(*keys) or ([],):
-        chosen = {name: each.chosen(places) for name, each in lists.items()}
-        call(_step_kernel(chosen, language), who, chosen, scalars, place, language, **options)
+    over_lists(who, lists, scalars, place, language, lambda found: _step_kernel(found, language), **options)
     return param if out is None else out
 
 
@@ -137,23 +136,10 @@ def _rates(betas: Any) -> list[float]:
     return [1 - first, 1 - second]
 
 
-def _check_dtypes(who: str, lists: dict[str, Tensors]) -> None:
-    halves = tuple(dtype_named(element) for element in ELEMENTS[1:])
-    known = {"param": ("float32",), "exp_avg": ("float32",), "exp_avg_sq": ("float32",), "grad": ELEMENTS}
-    for name, each in lists.items():
-        wanted = halves if name == "half" else tuple(dtype_named(element) for element in known[name])
-        for k, array in enumerate(each.arrays):
-            if array.dtype not in wanted:
-                rule = " or ".join(str(dtype) for dtype in wanted)
-                raise ArgumentError(
-                    f"{who}: {each.name}[{k}] has dtype {array.dtype}, it must be {rule}; convert it"
-                )
-
-
-def _step_kernel(lists: dict[str, Tensors], language: Language) -> Kernel:
+def _step_kernel(lists: Mapping[str, Tensors], language: Language) -> Kernel:
     """Return the rung for such lists; that with 16-bit parameters also where the gradients have another dtype."""
     if "half" not in lists:
-        return catalog.kernel("adamw/multi")
+        return rung("adamw", language)
     kernel = catalog.kernel("adamw/mixed")
     arrays = lists["half"].arrays
     if not arrays or lists["grad"].arrays[0].dtype == arrays[0].dtype:
@@ -190,21 +176,18 @@ def grad_norm(grads: Any, *, language: Language = "cuda-c", device: str | Device
     >>> kl.grad_norm([np.full(3, 2, "float16"), np.full((2, 2), 1, "float32")], device="emulator")
     array([4.], dtype=float32)
     """
-    place = find_device(device)
-    return _norm(
-        "grad_norm", tensors_of(grads, "grads", "grad_norm", place, is_changed=False), place, language
-    )
+    tensors = Tensors("x", "grads", grads, is_changed=False)
+    return _norm("grad_norm", tensors, find_device(device), language)
 
 
 def _norm(who: str, tensors: Tensors, place: Device, language: Language) -> Any:
-    kernel = catalog.kernel("global_norm/multi")
-    norms = [
-        call(kernel, who, {"x": tensors.chosen(places)}, {}, place, language)["norm"]
-        for places in by_dtype(tensors) or [[]]
-    ]
+    def kernel_for(_: Any) -> Kernel:
+        return rung("global_norm", language)
+
+    norms = [found["norm"] for found in over_lists(who, [tensors], {}, place, language, kernel_for)]
     if len(norms) == 1:
         return norms[0]
-    return _norm(who, Tensors("norms", tuple(norms), is_changed=False), place, language)
+    return _norm(who, Tensors("x", "norms", norms, is_changed=False), place, language)
 
 
 def clip_grad_norm(
@@ -247,8 +230,8 @@ def clip_grad_norm(
     (array([4.], dtype=float32), array([1., 1., 1.], dtype=float32))
     """
     place, who = find_device(device), "clip_grad_norm"
-    tensors = tensors_of(grads, "grads", who, place)
-    check_together(who, [tensors])
+    tensors = Tensors("x", "grads", grads)
+    check_together(who, [tensors.taken(who, place)])
     scale = scalar_of(1 if inv_scale is None else inv_scale, f"{who}: inv_scale", tensors.arrays, place)
     norm = _norm(who, tensors, place, language)
     multiply(
@@ -269,9 +252,11 @@ def multiply(
 ) -> None:
     """Multiply arrays in place by a number on the device; set `found` to 1 if any element is not finite."""
     scalars = {"found": found, "inv_scale": factor, "norm": full(0, [found], place) if norm is None else norm}
-    kernel = catalog.kernel("unscale/multi")
-    for places in by_dtype(tensors):
-        call(kernel, who, {"x": tensors.chosen(places)}, scalars, place, language, max_norm=max_norm)
+
+    def kernel_for(_: Any) -> Kernel:
+        return rung("unscale", language)
+
+    over_lists(who, [tensors], scalars, place, language, kernel_for, max_norm=max_norm)
 
 
 __all__ = ["adamw", "clip_grad_norm", "grad_norm", "multiply"]

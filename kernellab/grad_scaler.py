@@ -17,6 +17,7 @@ from kernellab.devices import cuda_arrays
 from kernellab.devices import device as find_device
 from kernellab.errors import ExecutionError, SpecError
 from kernellab.kernel import Language
+from kernellab.measurement import scope
 from kernellab.tensor_calls import Tensors, call, full, where_of
 from kernellab.tensor_lists import is_list
 
@@ -148,11 +149,13 @@ class GradScaler:
         if isinstance(x, float | int | np.number):
             scaled = x * self.get_scale()
             return x.dtype.type(scaled) if isinstance(x, np.floating) else scaled
-        taken = Tensors("x", "x", x, is_changed=False).taken("GradScaler.scale", self._place)
-        copies = replace(taken, given=tuple(array.copy() for array in taken.arrays), is_changed=True)
-        numbers = self._settle(copies.arrays)
+        who = "GradScaler.scale"
+        taken = Tensors("x", "x", x, is_changed=False).taken(who, self._place)
+        with scope(self._place, taken.arrays, who):
+            copies = replace(taken, given=tuple(array.copy() for array in taken.arrays), is_changed=True)
         unused = full(0, copies.arrays, self._place)
-        multiply(copies, numbers["scale"], unused, "GradScaler.scale", self._place, self._language)
+        factor = self._settle(copies.arrays)["scale"]
+        multiply(copies, factor, unused, who, self._place, self._language)
         return list(copies.arrays) if is_list(x) else copies.arrays[0]
 
     def unscale_(self, grads: Any, *, name: str = "") -> None:

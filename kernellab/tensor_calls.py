@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernellab.arrays import ArraySpec, spec_of
+from kernellab import catalog, checks
+from kernellab.arrays import ArraySpec, cast_remedy, spec_of
 from kernellab.devices import cuda_arrays
 from kernellab.errors import ArgumentError, ExecutionError, SpecError, speaking_as
 from kernellab.intake import as_array, check_output, contiguous, writable
 from kernellab.kernel import Kernel, Language
 from kernellab.measurement import scope
 from kernellab.plan import Plan, bind
-from kernellab.tensor_lists import flattened, is_list
+from kernellab.problem import ELEMENTS, dtype_named
+from kernellab.tensor_lists import each_of, flattened, is_list
+from kernellab.tensor_table import TensorTable
 
 if TYPE_CHECKING:
     from kernellab.devices.program import Device
@@ -28,40 +31,53 @@ class Tensors:
 
     Attributes
     ----------
-    name : str
-        What the caller calls them.
-    arrays : tuple of numpy.ndarray or cupy.ndarray
-        As given; of any shapes and strides.
+    operand, name : str
+        What the kernel and the caller call them.
+    given : array or list of array
+        Of any shapes and strides.
+    dtypes : tuple of str
+        What they may hold.
     is_changed : bool
         Whether they are written in place.
     """
 
+    operand: str
     name: str
-    arrays: tuple[Any, ...]
-    is_changed: bool
+    given: Any
+    dtypes: tuple[str, ...] = ELEMENTS
+    is_changed: bool = True
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """All of them."""
+        return each_of(self.given)
 
     def chosen(self, places: Sequence[int]) -> Tensors:
         """Return some of them."""
-        return Tensors(self.name, tuple(self.arrays[k] for k in places), self.is_changed)
+        return replace(self, given=tuple(self.arrays[k] for k in places))
 
+    def taken(self, who: str, place: Device) -> Tensors:
+        """Return them as NumPy's or CuPy's arrays.
 
-def tensors_of(given: Any, name: str, who: str, place: Device, *, is_changed: bool = True) -> Tensors:
-    """Take in one array, or a list of such.
-
-    Raises
-    ------
-    ArgumentError, SpecError, UnavailableError
-        For what is no array, or cannot be written where it is to be changed.
-    """
-    arrays = []
-    for k, array in enumerate(given) if is_list(given) else ((None, given),):
-        what = f"{who}: {name}" + ("" if k is None else f"[{k}]")
-        found = as_array(array, what, place)
-        if is_changed:
-            found = writable(array, what, place) if cuda_arrays.is_on_gpu(array) else array
-            check_output(found, what, None)
-        arrays.append(found)
-    return Tensors(name, tuple(arrays), is_changed)
+        Raises
+        ------
+        ArgumentError, SpecError, UnavailableError
+            For what is no array, has another dtype, or cannot be written where it is to be changed.
+        """
+        known = [dtype_named(dtype) for dtype in self.dtypes]
+        arrays = []
+        for k, array in enumerate(self.arrays):
+            what = f"{who}: {self.name}[{k}]" if is_list(self.given) else f"{who}: {self.name}"
+            found = as_array(array, what, place)
+            if self.is_changed:
+                found = writable(array, what, place) if cuda_arrays.is_on_gpu(array) else array
+                check_output(found, what, None)
+            if found.dtype not in known:
+                remedy = cast_remedy(np.dtype(found.dtype), known[0])
+                rule = f"it must be {' or '.join(self.dtypes)}"
+                raise ArgumentError(f"{what} has dtype {found.dtype}, {rule}; {remedy}")
+            arrays.append(found)
+        return replace(self, given=tuple(arrays))
 
 
 def check_together(who: str, lists: Sequence[Tensors]) -> None:
@@ -112,6 +128,113 @@ def by_dtype(*lists: Tensors) -> list[list[int]]:
     return list(groups.values())
 
 
+def rung(problem: str, language: Language) -> Kernel:
+    """Return what runs over lists: one launch for all, or in Numba one for each array."""
+    return catalog.kernel(f"{problem}/{'vectorised' if language == 'numba' else 'multi'}")
+
+
+def over_lists(
+    who: str,
+    lists: Sequence[Tensors],
+    scalars: Mapping[str, Any],
+    place: Any,
+    language: Language,
+    kernel_for: Callable[[Mapping[str, Tensors]], Kernel],
+    **parameters: Any,
+) -> list[dict[str, Any]]:
+    """Run a kernel over lists of arrays that belong together, once for each combination of dtypes.
+
+    What it changes is changed in the caller's arrays. Arrays on a GPU that were seen before, at the same places,
+    are neither looked at nor bound again: that takes much longer than the kernel.
+
+    Parameters
+    ----------
+    who : str
+        The function, for messages.
+    lists : sequence of Tensors
+        As many arrays in each.
+    scalars : mapping of str to array
+        The kernel's other inputs.
+    place, language
+        Where, and which.
+    kernel_for : callable
+        ``kernel_for(lists)``: the kernel for lists of one dtype each.
+    **parameters
+        Its run-time scalars.
+
+    Returns
+    -------
+    list of dict of str to array
+        Of each run the other outputs, by name.
+    """
+    key = _key(who, lists, scalars, place, language)
+    prepared = _PREPARED.get(key) if key is not None else None
+    if prepared is not None:
+        with scope(place, (*lists[0].arrays[:1], *scalars.values()), who):
+            return [_queued(_with(plan, parameters, who), scalars, place, language) for plan in prepared]
+    taken = [each.taken(who, place) for each in lists]
+    check_together(who, taken)
+    found, plans = [], []
+    for places in by_dtype(*taken) or [[]]:
+        chosen = {each.operand: each.chosen(places) for each in taken}
+        plan, outputs = call(kernel_for(chosen), who, chosen, scalars, place, language, **parameters)
+        found.append(outputs)
+        plans.append(plan)
+    if key is not None:
+        while len(_PREPARED) >= KEPT:
+            _PREPARED.pop(next(iter(_PREPARED)))
+        _PREPARED[key] = [_encoded(plan) for plan in plans]
+    return found
+
+
+KEPT = 64
+_PREPARED: dict[tuple[Any, ...], list[Plan]] = {}
+"""Plans by what they were made for, tables encoded."""
+
+
+def _key(
+    who: str, lists: Sequence[Tensors], scalars: Mapping[str, Any], place: Any, language: Language
+) -> tuple[Any, ...] | None:
+    """Return what tells whether a plan can be used again; None where arrays have to be copied, or looked at."""
+    if place.name != "gpu" or language != "cuda-c":
+        return None
+    parts: list[Any] = [who, place, place.number]
+    for each in lists:
+        parts.append((each.operand, is_list(each.given)))
+        for array in each.arrays:
+            if not isinstance(array, place.cupy.ndarray) or not array.flags.c_contiguous:
+                return None
+            parts.append((array.data.ptr, array.shape, array.dtype))
+    return tuple(parts) if all(isinstance(one, place.cupy.ndarray) for one in scalars.values()) else None
+
+
+def _encoded(plan: Plan) -> Plan:
+    """Return a plan whose tables are bytes, so that it needs its lists no more."""
+    buffers = {**dict.fromkeys([*plan.outputs, *plan.temporaries]), **plan.inputs}
+    steps = []
+    for step in plan.steps:
+        values = zip(step.kernel.arguments, step.values(buffers, "cuda-c"), strict=True)
+        tables = {name: each.encode_for_driver() for name, each in values if isinstance(each, TensorTable)}
+        steps.append(replace(step, arguments={**step.arguments, **tables}))
+    return replace(plan, steps=tuple(steps), inputs={}, lists=())
+
+
+def _with(plan: Plan, parameters: Mapping[str, Any], who: str) -> Plan:
+    """Return a plan with other run-time scalars."""
+    with speaking_as(who):
+        scalars = {
+            item.name: checks.scalar(plan.kernel, item, parameters.get(item.name, item.default))
+            for item in plan.kernel.parameters
+        }
+    steps = tuple(
+        replace(
+            step, arguments={**step.arguments, **{k: v for k, v in scalars.items() if k in step.arguments}}
+        )
+        for step in plan.steps
+    )
+    return replace(plan, steps=steps, parameters=scalars)
+
+
 def call(
     kernel: Kernel,
     who: str,
@@ -120,48 +243,28 @@ def call(
     place: Device,
     language: Language,
     **parameters: Any,
-) -> dict[str, Any]:
-    """Run a kernel over lists; what it changes is changed in the caller's arrays.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        Takes a list for each of `lists`.
-    who : str
-        The function, for messages.
-    lists : mapping of str to Tensors
-        By the kernel's names; each of one dtype.
-    scalars : mapping of str to array
-        Its other inputs.
-    place, language
-        Where, and which.
-
-    Returns
-    -------
-    dict of str to array
-        Its other outputs, by name.
-    """
+) -> tuple[Plan, dict[str, Any]]:
+    """Run a kernel over lists of one dtype each; return what ran, and its other outputs by name."""
     flat = {name: tuple(_flat(array, who, place) for array in each.arrays) for name, each in lists.items()}
     given = flattened({**flat, **scalars})
-    changed = {
-        name: array
-        for operand, each in lists.items()
-        if each.is_changed
-        for name, array in flattened({operand: each.arrays}).items()
-    }
+    targets = flattened({name: each.arrays for name, each in lists.items() if each.is_changed}) | dict(
+        scalars
+    )
     with speaking_as(who), scope(place, tuple(given.values()), who):
         is_on_device = place.name == "gpu" and where_of(who, list(given.values()))
         specs = {
             name: tuple(map(_spec, each)) if is_list(each) else _spec(each)
             for name, each in {**flat, **scalars}.items()
         }
-        plan = bind(kernel, specs if is_on_device else {**flat, **scalars}, limits=place.limits, **parameters)
+        taken = specs if is_on_device else {**flat, **scalars}
+        plan = bind(kernel, taken, limits=place.limits, fall_back=True, **parameters)
         outputs = (_queued if is_on_device else _run)(plan, given, place, language)
-        for name, array in outputs.items():
-            target = changed.get(name, scalars.get(name))
+        changed = {**{name: given[name] for name in plan.in_place}, **outputs}
+        for name, array in changed.items():
+            target = targets.get(name)
             if target is not None and target is not array and not _is_view(array, target):
                 cuda_arrays.assign(target, array.reshape(target.shape))
-    return {name: array for name, array in outputs.items() if name not in given}
+    return plan, {name: array for name, array in outputs.items() if name not in given}
 
 
 def _flat(array: Any, who: str, place: Device) -> Any:
@@ -187,16 +290,17 @@ def _run(plan: Plan, given: Mapping[str, Any], place: Device, language: Language
     return run.outputs
 
 
-def _queued(plan: Plan, given: Mapping[str, Any], place: Any, language: Language) -> Mapping[str, Any]:
-    """Queue the launches on the caller's own arrays; nothing waits."""
+def _queued(plan: Plan, given: Mapping[str, Any], place: Any, language: Language) -> dict[str, Any]:
+    """Queue the launches on the caller's own arrays, and return the outputs that it has not; nothing waits."""
     program = place.build(plan.kernel, language, with_ladder=False)
-    made = {name: spec for name, spec in {**plan.outputs, **plan.temporaries}.items() if name not in given}
+    changed = set(plan.in_place)
+    made = {name: spec for name, spec in {**plan.outputs, **plan.temporaries}.items() if name not in changed}
     buffers = {**given, **{name: place.empty(spec) for name, spec in made.items()}}
     for name in plan.zeroed:
         buffers[name].fill(0)
     place.launch(program, plan, buffers)
     place.health.hold(plan.kernel.id, buffers)
-    return {name: buffers[name] for name in plan.outputs}
+    return {name: buffers[name] for name in plan.outputs if name not in changed}
 
 
 def scalar_of(value: Any, who: str, like: Sequence[Any], place: Device, dtype: str = "float32") -> Any:
@@ -208,7 +312,7 @@ def scalar_of(value: Any, who: str, like: Sequence[Any], place: Device, dtype: s
         For what is neither.
     """
     if isinstance(value, int | float | np.number):
-        return full(value, like, place, dtype)
+        return _constant(value, like, place, dtype)
     array = as_array(value, who, place)
     if array.size != 1:
         raise SpecError(f"{who} has shape {array.shape}, it must hold one number; pass one")
@@ -217,8 +321,30 @@ def scalar_of(value: Any, who: str, like: Sequence[Any], place: Device, dtype: s
     return array.reshape(1)
 
 
+def _constant(value: Any, like: Sequence[Any], place: Any, dtype: str) -> Any:
+    """Return an array of one element that nobody changes; one on a GPU is made once, for every stream."""
+    if not _is_on_device(like, place):
+        return full(value, like, place, dtype)
+    with scope(place, tuple(like[:1]), "a constant"):
+        key = (place, place.number, float(value), dtype)
+        if key not in _CONSTANTS:
+            while len(_CONSTANTS) >= KEPT:
+                _CONSTANTS.pop(next(iter(_CONSTANTS)))
+            _CONSTANTS[key] = full(value, like, place, dtype)
+            place.cupy.cuda.get_current_stream().synchronize()
+        return _CONSTANTS[key]
+
+
+_CONSTANTS: dict[tuple[Any, ...], Any] = {}
+
+
 def full(value: Any, like: Sequence[Any], place: Any, dtype: str = "float32") -> Any:
     """Return an array of one element that lives where others do."""
-    is_on_device = place.name == "gpu" and any(cuda_arrays.is_on_gpu(array) for array in like)
-    library = place.cupy if is_on_device else np
-    return library.full(1, value, dtype)
+    if not _is_on_device(like, place):
+        return np.full(1, value, dtype)
+    with scope(place, tuple(like[:1]), "a number"):
+        return place.cupy.full(1, value, dtype)
+
+
+def _is_on_device(arrays: Sequence[Any], place: Any) -> bool:
+    return place.name == "gpu" and any(cuda_arrays.is_on_gpu(array) for array in arrays)
