@@ -159,6 +159,16 @@ def test_a_pipeline_that_is_done_with_holds_nothing(fake):
         gc.enable()
 
 
+def test_buffers_come_from_the_pool_that_stays(fake, monkeypatch):
+    """E04: CuPy keeps a pool for each stream, and streams of a pipeline go with it."""
+    world, device = fake
+    made, real = [], device.memory.empty
+    monkeypatch.setattr(device.memory, "empty", lambda spec: made.append(world.stream) or real(spec))
+    kl.pipeline(RELU, floats(100), chunks=3, device="gpu")
+    assert made
+    assert set(made) == {world.null}
+
+
 @pytest.mark.parametrize("is_pinned", [True, False])
 def test_page_locked_arrays_are_copied_from_where_they_are(fake, is_pinned):
     """E03: the flag that decides whether copies can overlap is asked for."""

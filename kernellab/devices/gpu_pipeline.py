@@ -147,25 +147,25 @@ class _Lane:
             for name, array in arrays.items()
             if way.is_staged and not is_page_locked(device.cupy, array)
         }
-        with stream:
-            specs = {name: spec_of(array[first]) for name, array in {**answers, **self.sources}.items()}
-            self.buffers = {name: device.empty(ArraySpec(s.shape, s.dtype)) for name, s in specs.items()}
-        with self.compute:
-            self.calls = {
-                count: self._calls(device, language, work.leading(count), shared, count)
-                for count in {part.stop - part.start for part in (first, last)}
-            }
+        # In the pool of the current stream, for which lanes wait: that of a stream of a lane goes with it.
+        specs = {name: spec_of(array[first]) for name, array in {**answers, **self.sources}.items()}
+        self.buffers = {name: device.empty(ArraySpec(s.shape, s.dtype)) for name, s in specs.items()}
+        self.calls = {
+            count: self._calls(device, language, work.leading(count), shared, count)
+            for count in {part.stop - part.start for part in (first, last)}
+        }
         self._pending: tuple[slice, Any, bool] | None = None
 
     def _calls(
         self, device: GpuDevice, language: Language, plan: Plan, shared: Mapping[str, Any], count: int
     ) -> tuple[Callable[[], object], ...]:
-        """Return the launches for a chunk of so many rows, on the stream that is current."""
+        """Return the launches for a chunk of so many rows."""
         buffers = {name: array[:count] for name, array in self.buffers.items()} | dict(shared)
         buffers |= {name: device.empty(spec) for name, spec in plan.temporaries.items()}
         zeroing = tuple(partial(buffers[name].fill, 0) for name in plan.zeroed)
         program = device.build(plan.kernel, language, with_ladder=False)
-        return *zeroing, *device.calls(program, plan, buffers)
+        with self.compute:  # which Numba asks for now, and CuPy when it launches
+            return *zeroing, *device.calls(program, plan, buffers)
 
     def send(self, part: slice, stages: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Queue a chunk; return the events at which streams came to its stages, and those that end them."""

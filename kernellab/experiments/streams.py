@@ -196,7 +196,8 @@ def _timeline(label: str, language: Language, spans: tuple[Span, ...]) -> Pictur
 
 def _bars(found: Mapping[str, Measured], language: str) -> Picture:
     bars = tuple(Bar(label, {language: each.overlap.of_ideal}) for label, each in found.items())
-    return Bars("The longest stage alone over the whole: 1 is ideal", "1", bars, 1.0)
+    title = f"{language_name(language)}: the longest stage alone over the whole: 1 is ideal"
+    return Bars(title, "1", bars, 1.0)
 
 
 def pictures(rows: Mapping[str, Rows]) -> tuple[Picture, ...]:
@@ -238,7 +239,7 @@ EXPERIMENT = Experiment(
         "at a little less than their speed alone.",
         "The time line is drawn from CUDA events. An event tells when a stream came to a stage; that the stage's "
         "hardware was still busy with the chunk before is worked out.",
-        "Reported as the pipeline does it for you: kl.pipeline(kernel, x, chunks=16, streams=3).",
+        "What runs here is kl.pipeline(kernel, x, chunks=32, streams=3), which takes any kernel whose rows stand alone.",
     ),
     observe=observe,
 )

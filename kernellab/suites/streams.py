@@ -14,6 +14,7 @@ from kernellab.experiments.overlap import ALL, CHUNKS, GOOD, ONE, Measured, Stan
 from kernellab.experiments.picture import Picture
 from kernellab.experiments.streams import BAR, timelines
 from kernellab.kernel import LANGUAGES, Language
+from kernellab.report.numbers import language_name
 from kernellab.results import Results, Shown
 from kernellab.suites.bench import Bench
 from kernellab.suites.race import bar
@@ -156,10 +157,12 @@ def bars(
     for language in LANGUAGES:
         known = [one for each in GOOD if (one := of(pipelines, language, each.label)) is not None]
         best = max((one.overlap.of_ideal for one in known), default=None)
-        found |= bar(f"pipeline in {language} at least {BAR} of its longest stage alone", best, BAR)
+        found |= bar(
+            f"pipeline in {language_name(language)} at least {BAR} of its longest stage alone", best, BAR
+        )
         small = launched[language][0] if launched[language] else None
         gain = None if small is None else small.gain(small.fastest)
-        text = f"{COUNT} small kernels in {language}: graph at least {graphs.BAR} times plain launches"
+        text = f"{COUNT} small kernels in {language_name(language)}: graph at least {graphs.BAR} times plain launches"
         found |= bar(text, gain, graphs.BAR)
     return found
 

@@ -13,6 +13,7 @@ from kernellab.experiments.launches import GRAPH, PREPARED, USUAL, Launched
 from kernellab.experiments.overlap import ALL, Measured
 from kernellab.instruments.clock import Timing
 from kernellab.kernel import LANGUAGES
+from kernellab.report.numbers import language_name
 from kernellab.report.results import markdown_table
 from kernellab.results import load, save, stale
 from kernellab.suites import streams
@@ -85,11 +86,16 @@ def test_bars_can_be_missed(language: str) -> None:
     pipelines = {each: {2**10: measured(5.7 if each == language else 5.2)} for each in LANGUAGES}
     times = {each: [launched(each, 2**10)] for each in LANGUAGES}
     (missed,) = [text for text, is_reached in streams.bars(pipelines, times).items() if not is_reached]
-    assert missed == f"pipeline in {language} at least 0.9 of its longest stage alone (is 0.877)"
+    assert (
+        missed == f"pipeline in {language_name(language)} at least 0.9 of its longest stage alone (is 0.877)"
+    )
     times[language] = [launched(language, 2**10, 1.8e-4)]
     pipelines[language] = {2**10: measured()}
     (missed,) = [text for text, is_reached in streams.bars(pipelines, times).items() if not is_reached]
-    assert missed == f"64 small kernels in {language}: graph at least 1.9 times plain launches (is 1.800)"
+    assert (
+        missed
+        == f"64 small kernels in {language_name(language)}: graph at least 1.9 times plain launches (is 1.800)"
+    )
 
 
 def test_what_does_not_fit_and_what_fails_is_said(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
