@@ -58,7 +58,7 @@ def test_five_per_cent_are_seen_nine_times_of_ten(cupy, device):
 
 
 def test_a_twin_that_does_twice_the_work_is_slower(device):
-    def factory():
+    def factory(element):
         from numba import cuda
 
         def copy_scalar(x, y):
