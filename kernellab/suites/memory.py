@@ -16,7 +16,7 @@ from kernellab.suites.bench import Bench
 from kernellab.suites.peer_cub import building
 from kernellab.suites.peer_flat import FLAT
 from kernellab.suites.precompile import precompile
-from kernellab.suites.race import Rows, bar, best_peer, compiled, gathered, ours, race, ratio
+from kernellab.suites.race import Rows, bar, best_peer, compiled, ours, race, race_all, ratio
 
 N = 2**28
 SIDE = 16384
@@ -98,16 +98,14 @@ def run(bench: Bench, chosen: Sequence[Heat] = ()) -> Results:
     used = {kernel.id: kernel for heat in chosen for kernel in contenders(heat)}
     ready = (compiled(_arena(bench, heat), entries(contenders(heat))) for heat in chosen)
     precompile(bench, [entry for each in ready for entry in each])
-    rows: Rows = []
-    late: list[str] = []
-    for heat in bench.within_budget(chosen, late, share=2):
-        bench.progress(heat.label)
-        arena = _arena(bench, heat)
-        rows += race(arena, entries(contenders(heat)), FLAT[heat.problem])
-        notes += [(heat.label, note) for note in arena.notes]
-        del arena
-        bench.free()
-    told = (*gathered(notes), *late)
+    rows, told = race_all(
+        bench,
+        chosen,
+        lambda heat: _arena(bench, heat),
+        lambda heat, arena: race(arena, entries(contenders(heat)), FLAT[heat.problem]),
+        2,
+        notes,
+    )
     shown = [summary(heat, each) for heat in chosen if (each := of(rows, heat))]
     return bench.results(
         "memory",

@@ -16,7 +16,7 @@ from kernellab.suites.bench import Bench
 from kernellab.suites.peer_products import CHAINS, CUBLAS, EPILOGUE, peers_of
 from kernellab.suites.precompile import precompile
 from kernellab.suites.product_arena import arena_of
-from kernellab.suites.race import Rows, bar, best_peer, compiled, gathered, ours, race, ratio, worst
+from kernellab.suites.race import Rows, bar, best_peer, compiled, ours, race, race_all, ratio, worst
 from kernellab.suites.rows import stages
 from kernellab.workload import CallWorkload
 
@@ -111,22 +111,16 @@ def run(bench: Bench, sides: Sequence[int] = SIDES, share: float = 1.0) -> Resul
     chosen = heats(sides)
     ready = [entry for heat in chosen for entry in compiled(_arena(bench, heat), heat.rungs())]
     precompile(bench, ready)
-    rows: Rows = []
-    notes: list[tuple[str, str]] = []
-    late: list[str] = []
     pace, device = Pace(), str(bench.device.describe().get("device", ""))
-    for heat in bench.within_budget(chosen, late, share):
-        bench.progress(heat.label)
-        arena = _arena(bench, heat)
+
+    def timed(heat: Heat, arena: Arena) -> Rows:
         entries = [each for each in heat.rungs() if pace.is_bearable(heat, each[0], arena.notes)]
         peers = () if heat.problem == AFTER else peers_of(arena)
         found = race(arena, entries, peers, parts, RULE)
         pace.note(found)
-        rows += [row | speeds(row, device) for row in found]
-        notes += [(heat.label, note) for note in arena.notes]
-        del arena
-        bench.free()
-    told = (*gathered(notes), *late)
+        return [row | speeds(row, device) for row in found]
+
+    rows, told = race_all(bench, chosen, lambda heat: _arena(bench, heat), timed, share)
     shown = [summary(heat, each) for heat in chosen if heat.problem != AFTER and (each := of(rows, heat))]
     used = {kernel.id: kernel for heat in chosen for kernel, _ in heat.rungs()}
     return bench.results(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from kernellab.errors import LabError
 from kernellab.instruments.clock import Rule
 from kernellab.kernel import Kernel, Language
 from kernellab.suites.arena import Arena, Own
-from kernellab.suites.bench import plan_fields, timed_row
+from kernellab.suites.bench import Bench, plan_fields, timed_row
 from kernellab.suites.peer_works import Peer, peer_work
 from kernellab.suites.side_by_side import RULE, reason_of, time_side_by_side, too_fast
 from kernellab.workload import CallWorkload
@@ -18,6 +18,17 @@ from kernellab.workload import CallWorkload
 HEATS = Rule(minimum=5, maximum=5, queue=5)
 """How long the members of a family are timed against each other."""
 Rows = list[dict[str, Any]]
+
+
+class Labelled(Protocol):
+    """One problem at one size, of which a suite times several."""
+
+    @property
+    def label(self) -> str:
+        """What tells it from the others."""
+
+
+Heat = TypeVar("Heat", bound=Labelled)
 
 
 def race(
@@ -75,6 +86,47 @@ def race(
         for work in works
         if work.name in timings and not too_fast(arena.bench, work, timings[work.name], beside, arena.notes)
     ]
+
+
+def race_all(
+    bench: Bench,
+    heats: Sequence[Heat],
+    arena_of: Callable[[Heat], Arena],
+    run: Callable[[Heat, Arena], Rows],
+    share: float = 1.0,
+    notes: Iterable[tuple[str, str]] = (),
+) -> tuple[Rows, tuple[str, ...]]:
+    """Time one heat after another, for as long as so many times the budget last.
+
+    Parameters
+    ----------
+    bench : Bench
+    heats : sequence
+        Each has a ``label``.
+    arena_of : callable
+        ``arena_of(heat)``: where it takes place; its memory is given back afterwards.
+    run : callable
+        ``run(heat, arena)``: its rows.
+    share : float
+    notes : iterable of (str, str)
+        Where and what was noted before.
+
+    Returns
+    -------
+    rows : list of dict
+    notes : tuple of str
+        What was left out, where, and why.
+    """
+    rows: Rows = []
+    told, late = [*notes], list[str]()
+    for heat in bench.within_budget(heats, late, share):
+        bench.progress(heat.label)
+        arena = arena_of(heat)
+        rows += run(heat, arena)
+        told += [(heat.label, note) for note in arena.notes]
+        del arena
+        bench.free()
+    return rows, (*gathered(told), *late)
 
 
 def _own(arena: Arena, kernel: Kernel, language: Language, name: str) -> Own | None:
@@ -184,4 +236,4 @@ def gathered(notes: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     )
 
 
-__all__ = ["Rows", "bar", "best_peer", "compiled", "gathered", "ours", "race", "ratio", "worst"]
+__all__ = ["Rows", "bar", "best_peer", "compiled", "gathered", "ours", "race", "race_all", "ratio", "worst"]

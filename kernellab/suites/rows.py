@@ -15,7 +15,7 @@ from kernellab.suites.arena import Arena, Own
 from kernellab.suites.bench import Bench
 from kernellab.suites.peer_rows import IN_TRITON, peers_of, warm_triton, warps_for
 from kernellab.suites.precompile import precompile, spread
-from kernellab.suites.race import Rows, bar, best_peer, compiled, gathered, ours, race, ratio, worst
+from kernellab.suites.race import Rows, bar, best_peer, compiled, ours, race, race_all, ratio, worst
 from kernellab.workload import CallWorkload
 
 PROBLEMS = (
@@ -102,17 +102,13 @@ def run(
     ready = [entry for heat, arena in arenas.items() for entry in compiled(arena, heat.rungs())]
     precompile(bench, ready)
     spread(bench, warm_triton, in_triton(chosen))
-    rows: Rows = []
-    notes: list[tuple[str, str]] = []
-    late: list[str] = []
-    for heat in bench.within_budget(chosen, late, share):
-        bench.progress(heat.label)
-        arena = arenas.pop(heat)
-        rows += race(arena, heat.rungs(), peers_of(arena), stages)
-        notes += [(heat.label, note) for note in arena.notes]
-        del arena
-        bench.free()
-    told = (*gathered(notes), *late)
+    rows, told = race_all(
+        bench,
+        chosen,
+        arenas.pop,
+        lambda heat, arena: race(arena, heat.rungs(), peers_of(arena), stages),
+        share,
+    )
     shown = summaries(rows, sorted(lengths))
     used = {kernel.id: kernel for heat in chosen for kernel, _ in heat.rungs()}
     return bench.results(
