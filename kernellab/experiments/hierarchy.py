@@ -28,7 +28,7 @@ from kernellab.problem import Case
 if TYPE_CHECKING:
     from kernellab.experiments.clocked import GpuClock
 
-FEW, MANY = 32, 64
+FEW, MANY = 16, 32
 BLOCKS, TILES, WAVEFRONT = 2, 3, 128
 SETS = {"registers": 1, "shared": TILES, "global": TILES}
 NODES = 1024

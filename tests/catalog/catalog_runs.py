@@ -15,6 +15,10 @@ IS_EXHAUSTIVE = bool(os.environ.get("KERNELLAB_EXHAUSTIVE"))
 """Test every twin, element and case, which takes half an hour with a cold cache; else what fits in minutes."""
 
 
+PROBES = ("chase", "reread", "tally")
+"""Problems of few lines whose emulated loops are long."""
+LISTS = ("unscale", "global_norm", "adamw")
+"""Problems over lists of arrays, which tests of the functions run in every element and in both languages."""
 VARIANTS = ("matmul_nt", "matmul_bias_gelu", "matmul_nt_bias_gelu")
 
 
@@ -26,6 +30,8 @@ def is_tested(rung, language):
         return language == "cuda-c" and rung.name in ("mma", "wgmma", "wmma_faulty")
     if language == "cuda-c":
         return True
+    if rung.problem.name in LISTS:
+        return False
     twins = [each for each in catalog.ladder(rung.problem.name) if each.has_twin]
     return is_small(rung) or rung.name == twins[-1].name
 
@@ -34,7 +40,7 @@ def is_small(rung):
     """Say whether a problem is one of those that compute with one dtype at most, whose twins compile at once."""
     ladder = catalog.ladder(rung.problem.name)
     is_plain = all(set(each.elements) <= set(MOVED) and not each.stages for each in ladder)
-    return is_plain and "histogram" not in rung.problem.name
+    return is_plain and "histogram" not in rung.problem.name and rung.problem.name not in PROBES
 
 
 def elements_of(rung, language):
@@ -42,7 +48,7 @@ def elements_of(rung, language):
     elements = rung.elements or ("",)
     if IS_EXHAUSTIVE or is_small(rung):
         return elements
-    if language == "numba" or rung.problem.name in VARIANTS:
+    if language == "numba" or rung.problem.name in (*VARIANTS, *LISTS):
         return elements[:1]
     return elements[::2] if len(elements) == 3 else elements  # float32 and bfloat16
 

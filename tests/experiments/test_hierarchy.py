@@ -22,14 +22,16 @@ from kernellab.experiments.levels import BANDWIDTH, LATENCY, Reach
 from kernellab.experiments.picture import Curves, Mark, Series, picture_from_dict, picture_to_dict
 from kernellab.experiments.runner import run
 from kernellab.instruments.clock import Timing
+from kernellab.kernel import LANGUAGES
 from kernellab.report.curves import ROWS, curve_lines, curve_shapes
 
 NAMES = ("hierarchy", "atomics")
+IS_EXHAUSTIVE = bool(os.environ.get("KERNELLAB_EXHAUSTIVE"))
 
 
 @cache
 def result_of(name: str) -> Result:
-    return run(load(name), "emulator", ("cuda-c",))
+    return run(load(name), "emulator", LANGUAGES if IS_EXHAUSTIVE else LANGUAGES[:1])
 
 
 def rows_of(result: Result) -> dict[str, Any]:
@@ -84,7 +86,6 @@ QUICK = (
     "an address that k lanes",
     "added up in the block",
 )
-IS_EXHAUSTIVE = bool(os.environ.get("KERNELLAB_EXHAUSTIVE"))
 ROWS_OF_MUTANTS = [
     (name, *row)
     for name, rows in MUTANTS.items()
