@@ -1,4 +1,4 @@
-"""Occupancy against CUDA's own calculator (cuda_occupancy.h of CUDA 13), on eleven architectures."""
+"""Occupancy against CUDA's own calculator (cuda_occupancy.h of CUDA 13), on eleven architectures, and drivers."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ import pytest
 import kernellab as kl
 from kernellab.instruments.occupancy import MULTIPROCESSORS, multiprocessor, occupancy
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "occupancy.csv"
+GOLDEN = tuple((Path(__file__).parent.parent / "golden").glob("*occupancy.csv"))
+"""``occupancy.csv``; and what `benchmarks/measure_occupancy.py` wrote of a GPU's driver."""
 
 
 def rows():
-    with GOLDEN.open(encoding="utf-8") as file:
-        return [{name: int(value) for name, value in row.items()} for row in csv.DictReader(file)]
+    found = []
+    for path in GOLDEN:
+        with path.open(encoding="utf-8") as file:
+            found += [{name: int(value) for name, value in row.items()} for row in csv.DictReader(file)]
+    return found
 
 
 @pytest.mark.parametrize("arch", MULTIPROCESSORS)
@@ -43,6 +47,12 @@ def test_golden(arch):
 )
 def test_what_limits(asked, limited_by):
     assert occupancy("sm_90", **asked).limited_by == limited_by
+
+
+def test_room_says_how_many_each_resource_holds():
+    found = occupancy("sm_90", threads=256, registers=40, shared_bytes=48 * 1024)
+    assert dict(found.room) == {"warps": 8, "blocks": 32, "registers": 6, "shared memory": 4, "barriers": 64}
+    assert (found.blocks, found.limiter) == (4, "shared memory")
 
 
 def test_a_block_that_does_not_fit():
