@@ -233,7 +233,9 @@ def axis_of(plan: Plan) -> str:
     is_first_only = not any(axis in shape[1:] for shape in held)
     is_read = any(item.shape[:1] == (axis,) for item in kernel.inputs)
     is_indexed = any(item.index_of == axis for item in kernel.inputs)
-    if not (axis and is_first_only and is_read and not is_indexed and _stands_alone(plan, axis)):
+    if not (
+        axis in plan.sizes and is_first_only and is_read and not is_indexed and _stands_alone(plan, axis)
+    ):
         rule = "a row of its output depends on other rows than that of its inputs, so it cannot be cut"
         raise SpecError(f"pipeline: {kernel.id}: {rule}; {WHOLE}")
     return axis
@@ -243,10 +245,10 @@ def _stands_alone(plan: Plan, axis: str) -> bool:
     """Say whether each half of an answer is the answer of that half, by NumPy on a small case."""
     kernel = plan.kernel
     problem = kernel.problem
-    small = min(
-        (case for case in problem.cases if min(case.sizes.values()) > 1),
-        key=lambda case: math.prod(case.sizes.values()),
-    )
+    cases = [case for case in problem.cases if min(case.sizes.values()) > 1]
+    if not cases:
+        return False
+    small = min(cases, key=lambda case: math.prod(case.sizes.values()))
     given = problem.inputs(small)
     count = small.sizes[axis]
     parameters: dict[str, Any] = dict(plan.parameters)
