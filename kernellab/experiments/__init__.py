@@ -27,6 +27,7 @@ EXPERIMENTS = (
     "precision-cost",
     "streams",
     "graphs",
+    "mixed-precision",
 )
 
 
