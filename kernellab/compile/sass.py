@@ -50,14 +50,15 @@ def sass_of(binary: Binary) -> Sass:
 
 
 def disassemble(cubin: bytes) -> str:
-    """The listing of a cubin by ``nvdisasm -c -gp``."""
+    """The listing of a cubin by ``nvdisasm -c -gp -ndf``."""
     nvdisasm = require_nvdisasm()
     handle, name = tempfile.mkstemp(suffix=".cubin")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(cubin)
         done = subprocess.run(
-            [str(nvdisasm), "-c", "-gp", name],
+            # Data flow names the targets of branches that no GPU from sm_75 on has, in a quarter of the time.
+            [str(nvdisasm), "-c", "-gp", "-ndf", name],
             capture_output=True,
             text=True,
             encoding="utf-8",
