@@ -11,7 +11,7 @@ import kernellab as kl
 from kernellab.api_occupancy import needs
 from kernellab.catalog import kernel
 from kernellab.checks import HOPPER
-from kernellab.experiments.launch_config import launched
+from kernellab.experiments.launch_points import launched
 from kernellab.plan import bind
 
 
@@ -88,5 +88,7 @@ def test_too_much_shared_memory_is_refused_before_any_launch() -> None:
         kl.SpecError, match=r"k: a block has 232449 bytes of shared memory, the limit is 232448"
     ):
         kl.trace(code, "k", 1, 32, (y,), shared_mem=232449)
-    with pytest.raises(kl.SpecError, match=r"k: a block has 166913 bytes of shared memory, the limit is 166912"):
+    with pytest.raises(
+        kl.SpecError, match=r"k: a block has 166913 bytes of shared memory, the limit is 166912"
+    ):
         kl.trace(code, "k", 1, 32, (y,), shared_mem=166913, arch="sm_80")

@@ -21,7 +21,7 @@ from kernellab.experiments.experiment import (
     Rows,
     Sweep,
 )
-from kernellab.experiments.launch_config import steps
+from kernellab.experiments.launch_points import steps
 from kernellab.experiments.picture import Bar, Bars, Picture
 from kernellab.experiments.pitfalls import Pitfall
 

@@ -17,14 +17,13 @@ from kernellab.suites.bench import Bench
 from kernellab.suites.driver_occupancy import ask, ours
 
 COLUMNS = (
-    Shown("pitfall", "what is said to cost time"),
-    Shown("language", "language"),
-    Shown("seconds", "us", 1e6, 1),
-    Shown("seconds_without", "us without", 1e6, 1),
-    Shown("factor", "factor, same work", digits=2),
-    Shown("interval", "95 %"),
-    Shown("ulp", "max ulp: with, without"),
+    Shown("shown", "what is said to cost time"),
+    Shown("cuda-c", "factor, CUDA C"),
+    Shown("numba", "factor, Numba"),
+    Shown("errors", "max ulp, without and with fast math"),
 )
+LOOKED_AT = 2**20
+"""Arguments on which errors are looked at."""
 GROUPS: tuple[tuple[Pitfall, ...], ...] = (
     launch_config.PITFALLS,
     tuple(item for item in precision_cost.PITFALLS if not precision_cost.is_function(item)),
@@ -55,38 +54,33 @@ def run(bench: Bench, groups: Sequence[Sequence[Pitfall]] = GROUPS) -> Results:
     return bench.results(
         "launches",
         "Pitfalls of launch and of precision: what each costs",
-        rows,
+        (*summaries(rows), *rows),
         {point.kernel.id: point.kernel for point in points}.values(),
         columns=COLUMNS,
         bars=bars,
         notes=(
-            "cold L2, median, points of a group interleaved; factor: of pairs of samples, for the same work; ulp: of "
+            "cold L2, median, points of a group interleaved; factor: of pairs of samples; ulp: of "
             "one call on 2**20 arguments, against float64",
             *notes,
         ),
         lines=(
-            *(
-                f"{r['pitfall']} ({r['language']}): {r['factor']:.3g} x {r['interval']}"
-                for r in rows
-                if "factor" in r
-            ),
+            *(f"{row['shown']}: {' | '.join(row[each] for each in LANGUAGES)}" for row in summaries(rows)),
             *notes,
         ),
     )
 
 
 def _is_whole(rows: Sequence[Mapping[str, Any]], groups: Sequence[Sequence[Pitfall]]) -> bool:
-    return len(rows) == len(LANGUAGES) * sum(map(len, groups))
+    return sum("pitfall" in row for row in rows) == len(LANGUAGES) * sum(map(len, groups))
 
 
 def _timed(bench: Bench, group: Sequence[Pitfall], language: Language) -> Iterator[dict[str, Any]]:
     """Time the points of pitfalls in turn, each once, and yield a row for each pitfall."""
     points = {point.label: point for item in group for point in (item.slow, item.fast)}
     timings = GpuClock(bench.device, language).times(tuple(points.values()))
-    ulps: dict[str, float] = {}
     for item in group:
         slow, fast = timings[item.slow.label], timings[item.fast.label]
-        factor, low, high = (each / item.work for each in time_ratio(fast.samples, slow.samples))
+        factor, low, high = time_ratio(fast.samples, slow.samples)
         yield {
             "pitfall": item.text,
             "language": language,
@@ -97,25 +91,44 @@ def _timed(bench: Bench, group: Sequence[Pitfall], language: Language) -> Iterat
             "seconds": slow.seconds,
             "seconds_without": fast.seconds,
             "factor": factor,
-            "interval": f"{low:.2f} to {high:.2f}",
-            "ulp": _errors(bench, item, language, ulps) if precision_cost.is_function(item) else "",
+            "low": low,
+            "high": high,
+            "ulp": _errors(bench, item, language) if item.fast.kernel.is_fast_math else (),
             "samples": [round(sample, 10) for sample in slow.samples],
             "samples_without": [round(sample, 10) for sample in fast.samples],
         }
 
 
-def _errors(bench: Bench, item: Pitfall, language: Language, known: dict[str, float]) -> str:
-    """Return the largest errors of both points' functions in one call, in ulp."""
-    found = []
-    for point in (item.slow, item.fast):
-        if point.label not in known:
-            looked_at = precision_cost.error_of(point, 2**20)
-            record = measure(
-                looked_at.kernel, case=looked_at.case, language=language, device=bench.device, mode=None
-            )
-            known[point.label] = record.verdict.max_ulp if record.verdict else 0.0
-        found.append(f"{known[point.label]:.2g}")
-    return ", ".join(found)
+def _errors(bench: Bench, item: Pitfall, language: Language) -> tuple[float, float]:
+    """Return the largest errors of a function as the library has it and with fast math, in ulp, in one call."""
+    points = [precision_cost.error_of(point, LOOKED_AT) for point in (item.slow, item.fast)]
+    records = [
+        measure(point.kernel, case=point.case, language=language, device=bench.device, mode=None)
+        for point in points
+    ]
+    slow, fast = (record.verdict.max_ulp if record.verdict else 0.0 for record in records)
+    return slow, fast
+
+
+def summaries(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Return a row a pitfall: its factor and interval in each language, and errors in ulp.
+
+    Examples
+    --------
+    >>> one = {"pitfall": "exp", "language": "numba", "factor": 1.5, "low": 1.4, "high": 1.6, "ulp": (1.0, 2.5)}
+    >>> summaries([one])
+    [{'shown': 'exp', 'cuda-c': '-', 'numba': '1.50 (95 % 1.40 to 1.60)', 'errors': '1 and 2.5'}]
+    """
+    found: dict[str, dict[str, str]] = {}
+    for row in rows:
+        if "pitfall" not in row:
+            continue
+        empty: dict[str, str] = {"shown": row["pitfall"], **dict.fromkeys(LANGUAGES, "-"), "errors": ""}
+        shown = found.setdefault(row["pitfall"], empty)
+        shown[row["language"]] = f"{row['factor']:.2f} (95 % {row['low']:.2f} to {row['high']:.2f})"
+        if row["ulp"]:
+            shown["errors"] = " and ".join(f"{ulp:.2g}" for ulp in row["ulp"])
+    return list(found.values())
 
 
 def _driver(bench: Bench, rows: list[dict[str, Any]], notes: list[str]) -> dict[str, bool]:
