@@ -148,17 +148,21 @@ class Network:
     ----------
     place : Device
     language : {"cuda-c", "numba"}
+    element : str
+        What it computes in. Arrays stay on the host for the emulator, and where they hold bfloat16, which CuPy
+        may lack: a GPU then gets and returns copies.
     """
 
-    def __init__(self, place: Device, language: Language) -> None:
-        self.place = place
+    def __init__(self, place: Device, language: Language, element: str) -> None:
+        self.place, self.element = place, element
+        self.is_on_host = place.name == "emulator" or element == "bfloat16"
         self.on: dict[str, Any] = {"device": place, "language": language}
         self.rungs = LEAST if place.name == "emulator" else BEST
 
-    def asarray(self, array: Array, element: str = "") -> Any:
-        """Return an array where the device computes, of that element."""
-        given = array.astype(dtype_named(element)) if element else array
-        return given if self.place.name == "emulator" else self.place.cupy.asarray(given)  # type: ignore[attr-defined]
+    def asarray(self, array: Array, *, is_rounded: bool = False) -> Any:
+        """Return an array where the network keeps its own, rounded to its element or as it is."""
+        given = array.astype(dtype_named(self.element)) if is_rounded else array.copy()
+        return given if self.is_on_host else self.place.cupy.asarray(given)  # type: ignore[attr-defined]
 
     def run(self, problem: str, *arrays: Any, **parameters: Any) -> Any:
         """Run the rung of a problem."""
@@ -212,7 +216,7 @@ class State:
         self.masters = {name: network.asarray(array) for name, array in made.items()}
         self.used = self.masters
         if self.is_mixed:
-            self.used = {name: network.asarray(array, recipe.element) for name, array in made.items()}
+            self.used = {name: network.asarray(array, is_rounded=True) for name, array in made.items()}
         self.means, self.squares = ({n: array * 0 for n, array in self.masters.items()} for _ in range(2))
         # One scaler a run; where the loss is not scaled it does nothing but call the step.
         self.scaler = GradScaler(
@@ -271,10 +275,10 @@ def train(task: Task, recipe: Recipe, place: Device, language: Language = "cuda-
     -------
     Trained
     """
-    network, trained = Network(place, language), Trained(recipe)
+    network, trained = Network(place, language, recipe.element), Trained(recipe)
     state = State(network, task, recipe)
     samples, classes = task.data()
-    x, labels = network.asarray(samples, recipe.element), network.asarray(classes)
+    x, labels = network.asarray(samples, is_rounded=True), network.asarray(classes)
     turned = transpose(x, **network.on)
     for step in range(1, recipe.steps + 1):
         scale = state.scaler.get_scale()
