@@ -19,8 +19,29 @@ LARGEST = 4
 """The inputs are whole numbers below it: their sums are exact in whatever order."""
 
 
-def reference(data: Array, start: Array, reads: int) -> dict[str, Array]:
-    """Return, for each block and thread, the sum of data[2i] data[2i+1] over its floats of the tiles read."""
+def built_in() -> Array:
+    """Return the floats of reread/constant, which nothing may change.
+
+    Examples
+    --------
+    >>> built_in()[:8].tolist()
+    [0.0, 2.0, 0.0, 1.0, 3.0, 0.0, 2.0, 0.0]
+    """
+    fixed = (np.arange(TILE) * 7 % 5 % LARGEST).astype(np.float32)
+    fixed.flags.writeable = False
+    return fixed
+
+
+def reference(
+    reads: int,
+    data: Array | None = None,
+    start: Array | None = None,
+    shift: Array | None = None,
+    mask: int = 0,
+) -> dict[str, Array]:
+    """Return, for each block and thread, the sum of data[2i] data[2i+1] over its floats of what is read, in float64."""
+    if data is None or start is None:
+        return {"y": _of_constants(np.asarray(shift), int(reads), mask)}
     vectors_of = data.reshape(-1, TILE // (4 * THREADS), THREADS, 4)
     products = vectors_of[..., 0::2].astype(np.float64) * vectors_of[..., 1::2]
     sums = products.sum(axis=(1, 3))
@@ -33,16 +54,27 @@ def reference(data: Array, start: Array, reads: int) -> dict[str, Array]:
     return {"y": y}
 
 
+def _of_constants(shift: Array, reads: int, mask: int) -> Array:
+    vectors_of = built_in().reshape(-1, 4).astype(np.float64)
+    sums = (vectors_of[:, 0::2] * vectors_of[:, 1::2]).sum(axis=1)
+    # Every 1024 vectors the places are the same again, as the mask is smaller.
+    round_of = sums[(shift[:, None] + np.arange(TILE // 4)) & mask]
+    rounds, rest = divmod(4 * reads, TILE // 4)
+    y = rounds * round_of.sum(axis=1) + round_of[:, :rest].sum(axis=1)
+    return np.repeat(y[:, None], THREADS, axis=1)
+
+
 def make_inputs(case: Case, rng: np.random.Generator) -> dict[str, Array]:
     """Return tiles of small whole numbers, and where blocks start, as far apart as can be."""
     tiles, blocks = case.sizes["tiles"], case.sizes["blocks"]
     data = rng.integers(0, LARGEST, (tiles, TILE), dtype=np.uint8).astype(np.float32)
-    return {"data": data, "start": np.arange(blocks) * tiles // max(blocks, 1)}
+    start = np.arange(blocks) * tiles // max(blocks, 1)
+    return {"data": data, "start": start, "shift": rng.integers(0, TILE // 4, blocks)}
 
 
 def cost(sizes: Sizes, arrays: Arrays) -> Cost:
     """Return the set, read once, and the sums, written: reading it again is what is measured."""
-    read = 4 * TILE * sizes["tiles"] + 8 * sizes["blocks"]
+    read = 4 * TILE * sizes.get("tiles", 0) + 8 * sizes["blocks"]
     return Cost(bytes_read=read, bytes_written=4 * THREADS * sizes["blocks"])
 
 
@@ -58,16 +90,23 @@ PROBLEM = Problem(
     operands=(
         Operand("data", "float32", ("tiles", "TILE")),
         Operand("start", "int64", ("blocks",), index_of="tiles"),
+        Operand("shift", "int64", ("blocks",)),
         Operand("y", "float32", ("blocks", "THREADS"), role="out"),
     ),
-    parameters=(Parameter("reads", "int32", default=16, minimum=0),),
+    parameters=(
+        Parameter("reads", "int32", default=16, minimum=0),
+        Parameter("mask", "int32", default=63, minimum=0, maximum=TILE // 4 - 1),
+    ),
     make_inputs=make_inputs,
     reference=reference,
     cost=cost,
     cases=(
         case(3, 2, 16),
         case(1, 2, 16),
-        *(case(*numbers) for numbers in ((3, 3, 7), (2, 1, 0), (1, 3, 35), (2, 0, 4), (0, 0, 4))),
+        *(
+            case(*numbers)
+            for numbers in ((3, 3, 7), (2, 1, 0), (1, 3, 35), (1, 2, 517), (2, 0, 4), (0, 0, 4))
+        ),
     ),
 )
 
@@ -155,6 +194,26 @@ def registers(TILE: int, THREADS: int) -> Any:
     return reread_registers
 
 
+def constant(TILE: int, THREADS: int) -> Any:
+    """Make the twin of reread/constant."""
+    from numba import cuda, float32, int32
+
+    FIXED, ZERO = built_in(), float32(0)
+
+    def reread_constant(shift, y, reads, mask):
+        fixed = cuda.const.array_like(FIXED)
+        b, t = cuda.blockIdx.x, cuda.threadIdx.x
+        place, total = int32(shift[b]), ZERO
+        for _ in range(4 * reads):
+            k = 4 * (place & mask)
+            total = cuda.fma(fixed[k], fixed[k + 1], total)
+            total = cuda.fma(fixed[k + 2], fixed[k + 3], total)
+            place = int32(place + 1)
+        y[b, t] = total
+
+    return reread_constant
+
+
 def four_vectors(constants: Sizes) -> str:
     """Return why the constants do not suit the kernels, or nothing."""
     tile, threads = constants["TILE"], constants["THREADS"]
@@ -174,7 +233,7 @@ def rung(name: str, twin: Any, arguments: tuple[str, ...], **changes: Any) -> Ke
     return Kernel(
         PROBLEM,
         name,
-        ("data", "start", "y", "reads", *arguments),
+        arguments,
         Geometry(("THREADS",), lambda at: (at["blocks"],), dynamic_shared=dynamic),
         twin,
         constants={"TILE": TILE, "THREADS": THREADS},
@@ -185,7 +244,13 @@ def rung(name: str, twin: Any, arguments: tuple[str, ...], **changes: Any) -> Ke
 
 
 LADDER = (
-    rung("global", everywhere, ("tiles",)),
-    rung("shared", shared, ("tiles",), dynamic=lambda at: 4 * at["TILE"] * at["tiles"]),
-    rung("registers", registers, (), refusal=one_tile),
+    rung("global", everywhere, ("data", "start", "y", "reads", "tiles")),
+    rung("constant", constant, ("shift", "y", "reads", "mask")),
+    rung(
+        "shared",
+        shared,
+        ("data", "start", "y", "reads", "tiles"),
+        dynamic=lambda at: 4 * at["TILE"] * at["tiles"],
+    ),
+    rung("registers", registers, ("data", "start", "y", "reads"), refusal=one_tile),
 )

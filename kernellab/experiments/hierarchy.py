@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 FEW, MANY = 16, 32
 BLOCKS, TILES, WAVEFRONT = 2, 3, 128
-SETS = {"registers": 1, "shared": TILES, "global": TILES}
+SETS = {"registers": 1, "constant": 1, "shared": TILES, "global": TILES}
 NODES = 1024
 READ_AGAIN = (MANY - FEW) * BLOCKS * 4 * reread.TILE
 """Bytes by which the longer launches of a set read more."""
@@ -86,8 +86,9 @@ def every_byte_is_asked_for(rows: Rows) -> Found:
 
 
 def registers_ask_nobody(rows: Rows) -> Found:
-    """What is in registers, or was brought to shared memory, is not loaded again."""
-    grown = {rung: more(rows, rung, "reads", "global_load_requests") for rung in ("registers", "shared")}
+    """What is in registers or constants, or was brought to shared memory, is not loaded from global memory again."""
+    held = ("registers", "constant", "shared")
+    grown = {rung: more(rows, rung, "reads", "global_load_requests") for rung in held}
     local = rows.value(f"registers, {MANY} reads", "local_load_requests")
     text = f"{sum(grown.values()):.0f} more global loads for {MANY - FEW} more reads, {local:.0f} of local memory"
     return not any(grown.values()) and not local, text
@@ -130,7 +131,7 @@ def a_step_is_short(rows: Rows) -> Found:
 
 ORDER = "each level nearer to the arithmetic answers sooner and gives more: registers, shared memory, L2, global memory"
 PATH = ("registers", "shared", "L2", "DRAM")
-GLOBAL = "global memory gives 2000 GB/s"
+GLOBAL = "global memory gives 2000 GB/s (an A100's)"
 SAID = 2000e9
 
 
@@ -171,7 +172,9 @@ EXPERIMENT = Experiment(
         Expectation(
             "every read that is timed is a read: the compiler took none out", every_byte_is_asked_for
         ),
-        Expectation("what registers or shared memory hold is not loaded again", registers_ask_nobody),
+        Expectation(
+            "what registers, constants or shared memory hold is not loaded again", registers_ask_nobody
+        ),
         Expectation("in registers nearly every instruction is a multiply-add", arithmetic_fills_the_loop),
         Expectation("reads from memory take at most half of what can be issued", issue_is_no_limit),
         Expectation("a step of a walk is one request of one sector or wavefront", a_step_is_a_load),
@@ -179,7 +182,7 @@ EXPERIMENT = Experiment(
     ),
     claims=(
         Claim(ORDER, WRITE_UP, lambda rows: (NEEDS_GPU, COST)),
-        Claim(GLOBAL, f"{WRITE_UP}, of an A100", lambda rows: (NEEDS_GPU, COST)),
+        Claim(GLOBAL, WRITE_UP, lambda rows: (NEEDS_GPU, COST)),
     ),
     observe=observe,
     lessons=(

@@ -27,7 +27,7 @@ CONSTANTS = (KIB, 2 * KIB, 4 * KIB, 8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB)
 SHARED_SET, SHARED_TABLE = 32 * KIB, 32 * KIB
 BLOCKS = 4
 """Of 256 threads for each multiprocessor: eight warps a scheduler, which hide what one waits for."""
-READS, REGISTER_READS, STEPS = (256, 512), (4096, 8192), (4096, 8192)
+READS, NEAR_READS, STEPS = (256, 512), (4096, 8192), (4096, 8192)
 """Few and many. A walk of few steps is twice round a table that the L1 holds."""
 RULE = Rule(minimum=9, maximum=45, budget=0.25, queue=9)
 OPERANDS = 3
@@ -130,23 +130,26 @@ def slope(
 
 
 def _reread(device: Any, language: Language, rung: str, nbytes: int, blocks: int) -> Reach:
-    case = Case("set", {"tiles": max(1, nbytes // (4 * reread.TILE)), "blocks": blocks})
-    counts = READS if nbytes else REGISTER_READS
-    each = kernel(f"reread/{rung}")
+    is_far = rung in ("shared", "global")
+    case = Case("set", {"tiles": nbytes // (4 * reread.TILE) if is_far else 1, "blocks": blocks})
+    each, mask = kernel(f"reread/{rung}"), {"mask": nbytes // 16 - 1} if rung == "constant" else {}
     arrays = each.problem.inputs(case)
-    seconds, hz, timings = slope(device, language, each, arrays, "reads", counts)
-    bytes_read = 4 * reread.TILE * blocks * (1 if nbytes else OPERANDS / 2)
-    return Reach(BANDWIDTH, rung, nbytes, bytes_read / seconds, hz, timings)
+    counts = READS if is_far else NEAR_READS
+    seconds, hz, timings = slope(device, language, each, arrays, "reads", counts, mask)
+    # A tile for each read; registers are read three for two words; a constant comes once for a warp.
+    share = {"registers": OPERANDS / 2, "constant": 1 / 32}.get(rung, 1.0)
+    return Reach(BANDWIDTH, rung, nbytes, 4 * reread.TILE * share * blocks / seconds, hz, timings)
 
 
 def bandwidths(
     device: Any, language: Language, sets: Sequence[int], say: Callable[[str], object] = lambda what: None
 ) -> tuple[Reach, ...]:
-    """Measure registers, shared memory, and global memory by the size of the set."""
+    """Measure registers, shared memory, constants, and global memory by the size of the set."""
     blocks = BLOCKS * device.limits.multiprocessors
-    points = [("registers", 0), ("shared", SHARED_SET), *(("global", nbytes) for nbytes in sets)]
+    constants = [("constant", nbytes) for nbytes in CONSTANTS if nbytes <= 4 * reread.TILE]
+    points = [("registers", 0), ("shared", SHARED_SET), *constants]
     found = []
-    for rung, nbytes in points:
+    for rung, nbytes in [*points, *(("global", nbytes) for nbytes in sets)]:
         say(f"bandwidth: {rung}, {nbytes >> 10} KiB")
         found.append(_reread(device, language, rung, nbytes, blocks))
     return tuple(found)

@@ -57,7 +57,7 @@ MUTANTS = {
             ("tile = tile + 1 < tiles ? tile + 1 : 0;", "tile = tile; if (read) break;"),
         ),
         (
-            "what registers or shared",
+            "what registers, constants or",
             "reread/registers",
             ("for (int read = 0", "const volatile float* again = data;\nfor (int read = 0"),
             ("        }\n    }\n    y[", "        }\n        sum += 0.0f * again[threadIdx.x];\n    }\n    y["),
@@ -137,14 +137,14 @@ class Levelled(FakeGpu):
 
     def calls(self, program: object, plan: Any, buffers: dict[str, np.ndarray]) -> tuple:
         (call,) = super().calls(program, plan, buffers)
-        repeated = int(next(iter(plan.parameters.values()), 0))
+        repeated = int(plan.parameters.get("reads", plan.parameters.get("steps", 0)))
         nbytes = sum(array.nbytes for name, array in plan.inputs.items() if name in ("data", "next"))
         factor = 1 + (nbytes > 128 * levels.KIB) + 2 * (nbytes > self.l2_bytes)
-        is_register = plan.kernel.name == "registers"
+        is_near = plan.kernel.name in ("registers", "constant")
 
         def timed() -> None:
             call()
-            self._stopwatch.pass_time(5e-6 + repeated * (1e-8 if is_register else factor * self.slow * 1e-7))
+            self._stopwatch.pass_time(5e-6 + repeated * (1e-8 if is_near else factor * self.slow * 1e-7))
 
         return (timed,)
 
@@ -154,7 +154,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Levelled:
     monkeypatch.setattr(levels, "COARSE", SETS)
     monkeypatch.setattr(levels, "CONSTANTS", (levels.KIB,))
     monkeypatch.setattr(levels, "READS", (8, 16))
-    monkeypatch.setattr(levels, "REGISTER_READS", (8, 16))
+    monkeypatch.setattr(levels, "NEAR_READS", (8, 16))
     monkeypatch.setattr(levels, "STEPS", (64, 128))
     monkeypatch.setattr(levels, "BLOCKS", 1)
     return Levelled()
@@ -170,6 +170,7 @@ def test_a_launch_and_its_first_pass_fall_out_of_a_slope(gpu: Levelled) -> None:
     given = levels.plateaus(levels.bandwidths(gpu, "cuda-c", SETS), gpu.l2_bytes)
     blocks, tile = gpu.limits.multiprocessors, 4 * 4096
     assert given["L1"].value == pytest.approx(blocks * tile / 1e-7)
+    assert given["constant"].value == pytest.approx(blocks * tile / 32 / 1e-8)  # once for a warp
     assert given["registers"].value == pytest.approx(
         blocks * tile * 1.5 / 1e-8
     )  # three operands for two words
