@@ -61,8 +61,10 @@ def float64_lines(binary: Binary, entry: str) -> tuple[Float64Line, ...]:
     """
     from kernellab.trace import parsed
 
-    files = parsed(binary.ptx).files
     opcodes = dict(f64_arithmetic(binary.ptx))
+    if not opcodes:
+        return ()  # parsing takes longer
+    files = parsed(binary.ptx).files
     found: dict[tuple[str, int], list[str]] = {}
     for function in _functions(binary, entry):
         for each in function.body:
