@@ -11,6 +11,7 @@ import numpy as np
 from kernellab.checks import HOPPER
 from kernellab.devices.emulated import EmulatedDevice
 from kernellab.devices.program import Run
+from kernellab.tensor_lists import flattened, grouped
 from kernellab.verify import poisoned
 
 SECONDS_A_BYTE = 1e-12
@@ -161,13 +162,18 @@ class FakeGpu:
         return Run({name: buffers[name] for name in plan.outputs})
 
     def calls(self, program: object, plan: object, buffers: dict[str, np.ndarray]) -> tuple:
-        def call() -> None:
+        def idle() -> None:
             self.launches += 1
             self._stopwatch.pass_time(plan.cost().nbytes * SECONDS_A_BYTE)
+
+        def call() -> None:
+            idle()
             if self.breaks_at is not None and self.launches >= self.breaks_at:
                 return
             inputs = {name: buffers[name] for name in plan.inputs}
-            for name, value in plan.kernel.problem.reference(**inputs, **plan.parameters).items():
-                buffers[name][...] = value
+            answer = plan.kernel.problem.reference(**grouped(inputs, plan.lists), **plan.parameters)
+            for name, value in flattened(answer).items():
+                if name in buffers:
+                    buffers[name][...] = value
 
-        return (call,) * len(plan.steps)
+        return (call, *(idle for _ in plan.steps[1:])) if plan.steps else ()  # the first does it all

@@ -20,6 +20,7 @@ TABLES = (
     "memory",
     "rows",
     "products",
+    "optimizer",
     "ladder",
     "peers",
     "streams",

@@ -23,6 +23,7 @@ from kernellab.kernel import Kernel, Language
 from kernellab.plan import Plan, bind
 from kernellab.problem import Problem
 from kernellab.suites.bench import Bench
+from kernellab.tensor_lists import flattened, grouped
 from kernellab.verify import Comparison, Verdict, is_float
 from kernellab.workload import CallWorkload
 
@@ -174,7 +175,8 @@ class Arena:
     def answers(self, plan: Plan) -> dict[str, Answer]:
         """Return what is right, by output, for a rung; the same for all of them."""
         if not self._answers:
-            self._answers = answers(plan, {name: self.inputs[name] for name in plan.inputs})
+            given = flattened(self.inputs)
+            self._answers = answers(plan, {name: given[name] for name in plan.inputs})
         return self._answers
 
     def reference_of(self, kernel: Kernel) -> dict[str, Answer]:
@@ -189,8 +191,14 @@ class Arena:
         """Build a rung, and return it as a work on arrays of its own."""
         plan, device = self.plan(kernel), self.bench.device
         name = name or f"{kernel.id} {language}"
-        specs = {**plan.outputs, **plan.temporaries}
-        buffers = {**self.inputs, **{key: device.empty(spec) for key, spec in specs.items()}}
+        specs = {
+            key: spec
+            for key, spec in {**plan.outputs, **plan.temporaries}.items()
+            if key not in plan.in_place
+        }
+        pristine = flattened(self.inputs)
+        changed = {key: pristine[key].copy() for key in plan.in_place}
+        buffers = {**pristine, **{key: device.empty(spec) for key, spec in specs.items()}, **changed}
         calls = device.calls(device.build(plan.kernel, language), plan, buffers)
 
         def run() -> None:
@@ -202,12 +210,14 @@ class Arena:
             each = (found[key].judge(self.xp, name, key, buffers[key]) for key in plan.outputs)
             return Verdict(name, tuple(part for verdict in each for part in verdict.comparisons))
 
-        def zero() -> None:
+        def restore() -> None:
+            for key in changed:
+                buffers[key][...] = pristine[key]
             for key in plan.zeroed:
                 buffers[key].fill(0)
 
         cost = plan.cost()
-        before = zero if plan.zeroed else None
+        before = restore if changed or plan.zeroed else None
         work = CallWorkload(
             name,
             run,
@@ -277,7 +287,7 @@ def answers(plan: Plan, inputs: Mapping[str, Any]) -> dict[str, Answer]:
     problem = plan.kernel.problem
     reference: Callable[..., dict[str, Any]] = ON_DEVICE.get(problem.name, problem.reference)
     if problem.is_bitwise:
-        expected = reference(**inputs, **plan.parameters)
+        expected = flattened(reference(**grouped(inputs, plan.lists), **plan.parameters))
         return {name: Answer(expected[name], None, spec.dtype) for name, spec in plan.outputs.items()}
     given = {}
     for name, array in inputs.items():
@@ -285,8 +295,9 @@ def answers(plan: Plan, inputs: Mapping[str, Any]) -> dict[str, Answer]:
         is_half = is_float(dtype) and dtype.itemsize == 2
         given[name] = widened(array, dtype).astype("float64") if is_half else array
     with np.errstate(all="ignore"):
-        expected = reference(**given, **plan.parameters)
-        sizes = problem.magnitude(**given, **plan.parameters) if problem.magnitude else {}
+        arrays = grouped(given, plan.lists)
+        expected = flattened(reference(**arrays, **plan.parameters))
+        sizes = flattened(problem.magnitude(**arrays, **plan.parameters)) if problem.magnitude else {}
     return {
         name: Answer(expected[name], limit_of(plan, expected[name], sizes.get(name), spec.dtype), spec.dtype)
         for name, spec in plan.outputs.items()

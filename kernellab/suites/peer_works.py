@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from kernellab import catalog
 from kernellab.plan import Plan
 from kernellab.suites.arena import Arena
+from kernellab.tensor_lists import flattened
 from kernellab.verify import Comparison, Verdict, poison_byte
 from kernellab.workload import CallWorkload
 
@@ -68,6 +69,8 @@ class Peer:
         ``is_for(arena)``: whether it takes part.
     slack : float
         Times our own limit that it may miss; 0 for what is usual in the element.
+    work : callable, optional
+        ``work(arena, peer, plan)`` in place of `peer_work`.
     """
 
     name: str
@@ -76,6 +79,7 @@ class Peer:
     is_random: bool = False
     is_for: Callable[[Arena], bool] = lambda arena: True
     slack: float = 0.0
+    work: Callable[[Arena, Peer, Plan], CallWorkload] | None = None
 
 
 def torch_on_stream(xp: Any) -> Any:
@@ -116,7 +120,8 @@ def peer_work(arena: Arena, peer: Peer, plan: Plan) -> CallWorkload:
     """Return a peer as a work judged by the same answer as ours; `plan` is of any rung."""
     xp, (name, spec) = arena.xp, next(iter(plan.outputs.items()))
     out = arena.bench.device.empty(spec)
-    given = {key: arena.inputs[key] for key in plan.inputs}
+    known = flattened(arena.inputs)
+    given = {key: known[key] for key in plan.inputs}
     call = peer.make(Setting(xp, given, out, arena.element, arena.sizes, plan.parameters))
     held: dict[str, Any] = {}  # not the work's own: a cycle would keep its arrays
 

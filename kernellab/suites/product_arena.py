@@ -20,6 +20,7 @@ from kernellab.problem import Problem
 from kernellab.suites.arena import Answer, Arena, filled, limit_of, widened
 from kernellab.suites.bench import Bench
 from kernellab.suites.peer_works import as_array, tensor, torch_on_stream
+from kernellab.suites.tensor_arena import TensorArena, over_lists
 
 ROWS = 64
 """Rows of the product in float64 that are made again."""
@@ -66,7 +67,8 @@ class ProductArena(Arena):
 
 def arena_of(bench: Bench, problem: Problem, sizes: Mapping[str, int], element: str) -> Arena:
     """Return where works of a problem are judged and timed."""
-    return (ProductArena if is_product(problem) else Arena)(bench, problem, sizes, element)
+    kind = ProductArena if is_product(problem) else TensorArena if over_lists(problem) else Arena
+    return kind(bench, problem, sizes, element)
 
 
 def multiplied(xp: Any, a: Any, b: Any) -> Any:

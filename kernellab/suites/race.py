@@ -145,7 +145,7 @@ def _rivals(arena: Arena, own: Own, peers: Iterable[Peer]) -> list[CallWorkload]
     families: dict[str, list[CallWorkload]] = {}
     for peer in (each for each in peers if each.is_for(arena)):
         try:
-            work = peer_work(arena, peer, own.plan)
+            work = (peer.work or peer_work)(arena, peer, own.plan)
         except Exception as error:  # a peer's library may raise anything
             arena.notes.append(f"{peer.family or peer.name} was left out: {reason_of(error)}")
             continue

@@ -14,6 +14,7 @@ from kernellab.suites.bench import Bench
 from kernellab.suites.precompile import precompile
 from kernellab.suites.product_arena import arena_of
 from kernellab.suites.race import race
+from kernellab.suites.tensor_arena import SPLITS, over_lists
 
 RULE = Rule(budget=2.0, maximum=60)
 """All combinations together, in turn."""
@@ -80,8 +81,9 @@ def tune(
     SpecError
         For a constant that the kernel does not have, or a size that is missing.
     """
-    wanted = {name for item in kernel.inputs for name in item.shape}
-    if set(sizes) != wanted:
+    wanted = {name for item in kernel.inputs for name in item.shape if not name.isdigit()}
+    optional = set(SPLITS) if over_lists(kernel.problem) else set()
+    if not wanted <= set(sizes) <= wanted | optional:
         told = ", ".join(sorted(wanted))
         raise SpecError(f"{kernel.id}: sizes are {', '.join(sizes) or 'none'}, it takes {told}; give each")
     arena = arena_of(bench, kernel.problem, dict(sizes), element or kernel.element or "float32")

@@ -19,15 +19,16 @@ PROBES = ("chase", "reread", "tally")
 """Problems of few lines whose emulated loops are long."""
 LISTS = ("unscale", "global_norm", "adamw")
 """Problems over lists of arrays, which tests of the functions run in every element and in both languages."""
-VARIANTS = ("matmul_nt", "matmul_bias_gelu", "matmul_nt_bias_gelu")
+VARIANTS = ("matmul_nt", "matmul_bias_gelu", "matmul_nt_bias_gelu", "bias_gelu_backward")
+"""Made of the same templates as matmul, and as column_sum."""
 
 
 def is_tested(rung, language):
     """Say whether a rung is compiled and run: where there are elements, of the twins only the best one."""
     if IS_EXHAUSTIVE:
         return True
-    if rung.problem.name in VARIANTS:  # made of the same templates as matmul
-        return language == "cuda-c" and rung.name in ("mma", "wgmma", "wmma_faulty")
+    if rung.problem.name in VARIANTS:
+        return language == "cuda-c" and rung.name in ("mma", "wgmma", "wmma_faulty", "fused")
     if language == "cuda-c":
         return True
     if rung.problem.name in LISTS:

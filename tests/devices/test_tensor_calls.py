@@ -44,7 +44,7 @@ DTYPE = ["float16"]
 
 @pytest.fixture
 def world(monkeypatch):
-    world, device = make_gpu(monkeypatch)
+    world, _ = make_gpu(monkeypatch)
     world.kernels.update({"unscale_multi": unscale, "adamw_multi": adamw})
     monkeypatch.setattr(tensor_calls, "_PREPARED", {})
     monkeypatch.setattr(tensor_calls, "_CONSTANTS", {})
