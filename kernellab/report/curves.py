@@ -118,7 +118,9 @@ def curve_shapes(picture: Curves) -> dict[str, Any]:
     drawn = [
         " ".join(f"{x},{y}" for x, y in (at(*point) for point in each.points)) for each in picture.series
     ]
-    for each in picture.series:
-        x, y = at(*each.points[-1])
-        texts.append(text(x + 8, y + 4, each.label, "start", "label"))
+    ends = sorted((at(*each.points[-1])[::-1], each.label) for each in picture.series)
+    free = 0.0
+    for (y, x), label in ends:  # from top to bottom, none over another
+        free = max(y + 4, free + 13)
+        texts.append(text(x + 8, round(free, 1), label, "start", "label"))
     return {"width": WIDTH, "height": HEIGHT, "ruled": ruled, "drawn": drawn, "texts": texts}
