@@ -177,7 +177,10 @@ def scaled(problem: Problem, nbytes: int, case: Case | None = None, only: str = 
 
     def moved() -> int:
         known = {**kernel.constants, **sizes}
-        shapes = {item.name: tuple(known[side] for side in item.shape) for item in kernel.inputs}
+        shapes = {
+            item.name: tuple(int(side) if side.isdigit() else known[side] for side in item.shape)
+            for item in kernel.inputs
+        }
         return cost(sizes, {name: ArraySpec(shapes[name], dtype) for name, dtype in dtypes.items()}).nbytes
 
     while moved() < nbytes:  # not all that grew counts

@@ -103,7 +103,7 @@ def _sizes(bench: Bench, problem: Problem, element: str) -> Mapping[str, int]:
         usual = replace(first, sizes={**first.sizes, "columns": USUAL})
         return scaled(problem, bench.nbytes, usual, only="rows").sizes
     whole = scaled(problem, bench.nbytes, first).sizes
-    arena = Arena(bench, problem, whole, element)
+    arena = arena_of(bench, problem, whole, element)
     try:
         for kernel in right_kernels(catalog.ladder(problem.name)):
             if heat_of(kernel) == (problem.name, element):
