@@ -18,6 +18,7 @@ MADE_OF_OTHERS = (
     "layernorm_gelu",
     "residual_layernorm",
     "softmax_dropout",
+    "softmax_cross_entropy",
     "bias_gelu",
 )
 """Problems whose shapes come from the same choice as those of a problem that is tested, for the same templates."""
