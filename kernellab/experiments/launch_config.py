@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from kernellab.api_occupancy import Needs
 from kernellab.catalog import kernel
 from kernellab.checks import HOPPER
 from kernellab.errors import SpecError
@@ -40,7 +41,7 @@ from kernellab.experiments.launch_points import (
 )
 from kernellab.experiments.picture import Bar, Bars, Picture
 from kernellab.experiments.pitfalls import Pitfall
-from kernellab.instruments.occupancy import occupancy
+from kernellab.instruments.occupancy import Waves, multiprocessor
 from kernellab.plan import bind
 from kernellab.problem import Case
 
@@ -90,15 +91,11 @@ SWEEPS = (
 )
 
 
-def waves(record: Record, name: str) -> float:
-    """Return a number of how the grid fills the device."""
-    found = occupancy(
-        record.arch,
-        math.prod(record.block),
-        int(record.value("registers")),
-        int(record.value("shared_bytes")),
-    ).waves(math.prod(record.grid))
-    return float(getattr(found, name))
+def filled(record: Record) -> Waves:
+    """Return how the grid fills the device: the GPU that it ran on, or an H200."""
+    needs = Needs(math.prod(record.block), int(record.value("registers")), int(record.value("shared_bytes")))
+    multiprocessors = int(record.environment.get("multiprocessors", HOPPER.multiprocessors))
+    return needs.occupancy(record.arch).waves(math.prod(record.grid), multiprocessors)
 
 
 DERIVED = (
@@ -120,9 +117,9 @@ DERIVED = (
         lambda record: float(min(math.prod(record.grid), HOPPER.multiprocessors)),
         "",
     ),
-    Derived("waves", "waves", lambda record: waves(record, "count"), ""),
-    Derived("tail_blocks", "blocks", lambda record: waves(record, "tail"), ""),
-    Derived("places_taken_percent", "%", lambda record: 100 * waves(record, "efficiency"), ""),
+    Derived("waves", "waves", lambda record: filled(record).count, ""),
+    Derived("tail_blocks", "blocks", lambda record: float(filled(record).tail), ""),
+    Derived("places_taken_percent", "%", lambda record: 100 * filled(record).efficiency, ""),
 )
 
 
@@ -169,23 +166,21 @@ def one_block_idles(rows: Rows) -> Found:
 
 def a_tail_is_a_wave(rows: Rows) -> Found:
     """One block over a full wave starts another."""
-    full, over = (
-        rows.value(f"{blocks} blocks", "places_taken_percent") for blocks in (FULL_WAVE, FULL_WAVE + 1)
-    )
-    tail = rows.value(f"{FULL_WAVE + 1} blocks", "tail_blocks")
-    return full == 100 and tail == 1 and over < 51, f"{number(over, 1)} % of the places for 1 block more"
+    full, over = (filled(rows[f"{blocks} blocks"]) for blocks in (FULL_WAVE, FULL_WAVE + 1))
+    if full.capacity != FULL_WAVE:
+        return True, f"a full wave is {full.capacity} blocks here, these points are chosen for {FULL_WAVE}"
+    text = f"{number(100 * over.efficiency, 1)} % of the places for 1 block more"
+    return (full.efficiency, over.tail) == (1, 1) and over.efficiency < 0.51, text
 
 
 def shared_limits(rows: Rows) -> Found:
-    """Blocks share 228 KiB, of which each costs 1 KiB more than it asks for."""
-    found = [rows.value(f"{nbytes} B shared", "resident_blocks") for nbytes in SHARED]
-    return found == [
-        8,
-        4,
-        2,
-        1,
-        1,
-    ], f"{' '.join(map(number, found))} blocks for {' '.join(map(str, SHARED))} B"
+    """Blocks share a multiprocessor's memory, of which each costs what is reserved more than it asks for."""
+    records = [rows[f"{nbytes} B shared"] for nbytes in SHARED]
+    chip = multiprocessor(records[0].arch)
+    room = [chip.shared_bytes // (nbytes + chip.reserved_bytes) for nbytes in SHARED]
+    found = [record.value("resident_blocks") for record in records]
+    wanted = [min(blocks, chip.warps // 8) for blocks in room]
+    return found == wanted, f"{' '.join(map(number, found))} blocks for {' '.join(map(str, SHARED))} B"
 
 
 def registers_limit(rows: Rows) -> Found:
@@ -327,7 +322,9 @@ EXPERIMENT = Experiment(
         ),
         Expectation("a grid of one block keeps one multiprocessor busy", one_block_idles),
         Expectation("one block over a full wave starts a second, nearly empty one", a_tail_is_a_wave),
-        Expectation("shared memory limits blocks, by what they ask for and 1 KiB each", shared_limits),
+        Expectation(
+            "shared memory limits blocks, by what they ask for and what is reserved for each", shared_limits
+        ),
         Expectation("more vectors a thread take registers, and registers limit blocks", registers_limit),
         Expectation(
             "one byte of shared memory over the limit is refused before any launch", too_much_is_refused

@@ -17,8 +17,9 @@ BLOCKS = (32, 33, 48, 64, 65, 96, 100, 128, 250, 256)
 FULL_WAVE = 8 * HOPPER.multiprocessors
 """Blocks of 256 threads and up to 32 registers that an H200 holds at a time."""
 HALF = 113 * KIB
-"""Shared memory of which two blocks find room on a multiprocessor with 228 KiB, 1 KiB reserved for each."""
-SHARED = (0, 48 * KIB, HALF, HALF + 1, HOPPER.shared)
+"""Shared memory of which an H200 has room for two blocks: 228 KiB, of which 1 KiB is reserved for each."""
+SHARED = (0, 48 * KIB, 75 * KIB, 75 * KIB + 1, 99 * KIB)
+"""Shared memory a block, which every device from sm_80 on gives."""
 VECTORS = (1, 4, 16)
 """Vectors a thread."""
 DEGREE = 2048
