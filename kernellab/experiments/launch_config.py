@@ -161,7 +161,7 @@ def one_block_idles(rows: Rows) -> Found:
     """A grid of one block leaves every multiprocessor but one idle."""
     busy = rows.value("1 blocks", "busy_multiprocessors")
     share = rows.value("1 blocks", "places_taken_percent")
-    return busy == 1 and share < 0.1, f"{number(busy)} multiprocessor, {number(share, 3)} % of the places"
+    return busy == 1 and share < 1, f"{number(busy)} multiprocessor, {number(share, 3)} % of the places"
 
 
 def a_tail_is_a_wave(rows: Rows) -> Found:
