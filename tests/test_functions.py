@@ -394,7 +394,10 @@ SECOND = {
     "bias_gelu": [MATRIX[0]],
     "matmul": [MATRIX.T],
     "matmul_bias_gelu": [MATRIX.T, MATRIX[0, :2]],
+    "clip_grad_norm": [1.0],
+    "adamw": [MATRIX + k for k in range(3)],
 }
+NAMED = {"adamw": {"step": 1}}
 OTHERS = {"apply", "measure", "compare", "trace", "benchmark", "device"}
 FUNCTIONS = [name for name in kl.__all__ if isinstance(getattr(kl, name), types.FunctionType)]
 
@@ -402,7 +405,9 @@ FUNCTIONS = [name for name in kl.__all__ if isinstance(getattr(kl, name), types.
 @pytest.mark.parametrize("name", sorted({*FUNCTIONS} - OTHERS))
 def test_what_is_refused_is_told_in_the_name_of_the_function(name):
     with pytest.raises(kl.SpecError, match=rf"^{name}: language is 'c', "):
-        getattr(kl, name)(MATRIX, *SECOND.get(name, ()), language="c", device="emulator")
+        getattr(kl, name)(
+            MATRIX, *SECOND.get(name, ()), **NAMED.get(name, {}), language="c", device="emulator"
+        )
 
 
 def test_indices_of_several_lengths_are_one_sentence():

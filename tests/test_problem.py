@@ -7,6 +7,7 @@ import pytest
 from kernellab import catalog
 from kernellab.errors import SpecError
 from kernellab.problem import Cost
+from kernellab.tensor_lists import base_name, flattened
 
 PROBLEMS = [catalog.problem(name) for name in catalog.PROBLEMS]
 
@@ -28,8 +29,8 @@ def test_inputs_are_what_the_operands_say(problem):
     for case in problem.cases:
         arrays = problem.inputs(case)
         assert set(arrays) == {operand.name for operand in problem.operands if operand.is_input}
-        for name, array in arrays.items():
-            operand = problem.operand(name).at(case.element)
+        for name, array in flattened(arrays).items():
+            operand = problem.operand(base_name(name)).at(case.element)
             assert array.dtype == operand.numpy_dtype
             assert array.ndim == len(operand.shape)
             assert array.flags.c_contiguous

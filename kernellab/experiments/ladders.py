@@ -81,7 +81,8 @@ def under(before: str, after: str, reading: str, share: float, text: str, conten
     return Step(before, after, reading, 0.0, share, text, contents)
 
 
-LOADS, LOADED, STORED = "global_load_requests", "global_load_sectors", "global_store_sectors"
+LOADS, LOADED = "global_load_requests", "global_load_sectors"
+STORES, STORED = "global_store_requests", "global_store_sectors"
 READS, WAVES = "shared_load_requests", "shared_load_wavefronts"
 FEWER = 0.95
 
@@ -111,6 +112,9 @@ STAYS = exactly(
 FUSED = exactly("unfused", "registers", STORED, 1 / 2, "one kernel: the array between is not written")
 
 HALVES = "float16"
+GRADIENTS = "16-bit gradients"
+MANY = "ten tensors"
+BY_TABLE = exactly("vectorised", "multi", "launches", 1 / 10, "a table: one launch for all tensors", MANY)
 STEPS: Mapping[str, tuple[Step, ...]] = {
     "copy": (exactly("scalar", "float4", LOADS, 1 / 4, "16 bytes a lane: a quarter of the requests"),),
     "transpose": (
@@ -191,15 +195,32 @@ STEPS: Mapping[str, tuple[Step, ...]] = {
         exactly("unfused", "vectorised", STORED, 1 / 2, "one kernel: the array between is not written"),
     ),
     "softmax_dropout": (FUSED, STAYS),
+    "unscale": (
+        Step("scalar", "vectorised", STORES, 0.25, 0.26, "16 bytes a lane: a quarter of the requests"),
+        BY_TABLE,
+    ),
+    "global_norm": (
+        Step("atomic", "vectorised", LOADS, 0.25, 0.35, "16 bytes a lane: a quarter of the requests for x"),
+        exactly("vectorised", "multi", "launches", 2 / 11, "a table: two launches for all tensors", MANY),
+    ),
+    "adamw": (
+        exactly("scalar", "vectorised", STORES, 1 / 4, "16 bytes a lane: a quarter of the requests"),
+        BY_TABLE,
+        exactly(
+            "multi", "mixed", STORED, 7 / 6, "16-bit parameters: 2 bytes more written, none read", GRADIENTS
+        ),
+    ),
 }
 """By problem; strides, layouts and branches are what other experiments are about."""
 
-LADDERS = tuple(name for name in PROBLEMS if name in STEPS or name in ("relu", "row_cumsum"))
+LADDERS = tuple(name for name in PROBLEMS if name in STEPS or name in ("relu", "row_cumsum", "update_scale"))
 """The ladders of kernels that memory limits."""
 EXTRA = {
     "equal": Case("4 Ki equal", {"n": 4096}, contents="equal"),
     LONG: Case("1 x 65536", {"rows": 1, "columns": 65536}),
     STAY: Case("two rows a multiprocessor", {"rows": 2 * HOPPER.multiprocessors, "columns": 256}),
+    MANY: Case("10 tensors", {"n": 80, "tensors": 10}, contents="equal"),
+    GRADIENTS: Case("16 Ki elements, float16", {"n": 2**14}, element="float16"),
     HALVES: Case("256 x 256, float16", {"rows": 256, "columns": 256}, element="float16"),
 }
 SMALL = {STAY: {"THREADS": 64, "GROUP": 64, "VECTORS": 1, "BLOCKS": 1}}
@@ -294,7 +315,10 @@ def climbs(problem: str, steps: Sequence[Step]) -> Expectation:
 
     def check(rows: Rows) -> Found:
         found = []
+        is_numba = any(record.language == "numba" for _, record in rows.items())
         for step in steps:
+            if is_numba and not kernel(f"{problem}/{step.after}").has_twin:
+                continue
             value = share(rows, problem, step)
             if not step.low * (1 - 1e-9) <= value <= step.high * (1 + 1e-9):
                 text = f"{step.before} to {step.after}: {number(value, 3)} x the {step.reading}"
