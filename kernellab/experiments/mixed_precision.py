@@ -351,6 +351,8 @@ EXPERIMENT = Experiment(
         "of the copy: 16 bytes a parameter either way.",
         "16-bit gradients keep the scale until AdamW reads them (GradScaler.find_inf, adamw's inv_scale): taking it "
         "out in place would let them vanish after all.",
+        "Forward and backward pass run in each language; the optimiser and the scaler, which take tables of arrays in one "
+        "launch, in CUDA C.",
     ),
     unasked=("cuda-c",),
     observe=observe,

@@ -200,7 +200,7 @@ class Network:
 
 
 class State:
-    """Parameters as they are used, their float32 masters, and AdamW's means.
+    """Parameters as they are used, their float32 masters, and AdamW's means; updated in CUDA C in any language.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ class State:
         self.means, self.squares = ({n: array * 0 for n, array in self.masters.items()} for _ in range(2))
         # One scaler a run; where the loss is not scaled it does nothing but call the step.
         self.scaler = GradScaler(
-            recipe.scale, growth_interval=task.growth, enabled=recipe.is_scaled, **network.on
+            recipe.scale, growth_interval=task.growth, enabled=recipe.is_scaled, device=network.place
         )
 
     @property
@@ -253,7 +253,6 @@ class State:
             weight_decay=0.0,
             inv_scale=scaler.inv_scale if is_scaled else None,
             out=[self.used[name] for name in NAMES] if self.is_mixed else None,
-            language=self.network.on["language"],
             device=self.network.place,
         )
         scaler.update()
