@@ -85,7 +85,7 @@ def lists_of(kernel: Kernel, arrays: Mapping[str, Any]) -> tuple[str, ...]:
     wanted = tuple(operand.name for operand in kernel.inputs if operand.is_list)
     for name in found:
         if name not in wanted:
-            raise ArgumentError(f"{kernel.id}: {name} is a list, it must be one array; pass one")
+            raise ArgumentError(f"{kernel.id}: {name} is a list, it must be an array; pass one array")
     for name in wanted if found else ():
         length = len(arrays[name]) if name in found else 0
         if name not in found or length != len(arrays[found[0]]):
