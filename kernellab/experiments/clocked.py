@@ -218,7 +218,8 @@ def time_sweep(sweep: Sweep, device: Any, records: Mapping[str, dict[str, Record
         for point in known:
             record, timing = found[point.label], timings[point.label]
             nbytes, flops = (known.get(point.label, 0) for known in (clock.nbytes, clock.flops))
-            speeds = readings(Timed(timing, timings[COPY]), nbytes, flops)
+            copy = timings[COPY] if nbytes == clock.nbytes.get(known[0].label) else None
+            speeds = readings(Timed(timing, copy), nbytes, flops)
             about = f"timed on {point.case.name}"
             found[point.label] = replace(
                 record,

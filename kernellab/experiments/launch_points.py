@@ -68,7 +68,12 @@ def block(threads: int) -> Point:
 def grid(blocks: int) -> Point:
     """Return a grid of so many full blocks."""
     n = 256 * blocks
-    return Point(f"{blocks} blocks", kernel("horner/single"), steps(n, 4), large=steps(n, DEGREE))
+    return Point(
+        f"{blocks} blocks",
+        kernel("horner/single"),
+        steps(n, 4),
+        large=steps(n, DEGREE, f"as many, degree {DEGREE}"),
+    )
 
 
 def shared(nbytes: int) -> Point:

@@ -316,7 +316,7 @@ EXPERIMENT = Experiment(
     lessons=(
         "`0.5` is a double in C, and every Python float is one in Numba, where the variable that it is given to "
         "becomes a double too. Write 0.5f; in Numba make constants float32 outside of the kernel. `kernellab doctor "
-        "FILE` and `kernellab compare PROBLEM/RUNG` show the lines whose PTX computes in float64.",
+        "FILE` or `PROBLEM/RUNG` shows the lines whose PTX computes in float64.",
         "Errors of fast math come from the special function unit, which the emulator takes to be correctly "
         "rounded: on the emulator they are a lower bound, on a GPU they are measured.",
         "Tensor cores that are not used: `kernellab run tensor-cores`; atomics that meet in one address: "

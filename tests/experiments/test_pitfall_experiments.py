@@ -9,11 +9,14 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import timing_fakes
 from experiment_runs import mutant_of
 
 from kernellab import plan
-from kernellab.experiments import launch_config, load, precision_cost
-from kernellab.experiments.experiment import NEEDS_GPU, Result, Rows
+from kernellab.catalog import kernel
+from kernellab.experiments import launch_config, launch_points, load, precision_cost
+from kernellab.experiments.clocked import time_sweep
+from kernellab.experiments.experiment import NEEDS_GPU, Point, Result, Rows, Sweep
 from kernellab.experiments.runner import run
 from kernellab.kernel import LANGUAGES
 
@@ -118,6 +121,23 @@ def test_the_line_with_the_literals_is_shown() -> None:
         each for each in result_of("precision-cost").expectations if each.text.startswith("literals")
     ][:1]
     assert "double_literals.cu:21 `value = 0.5 * x_value * value + 1.0;`: cvt.f64.f32" in found.found
+
+
+def test_a_grid_of_other_bytes_has_no_share_of_a_copy() -> None:
+    stopwatch = timing_fakes.FakeStopwatch()
+    points = tuple(
+        Point(f"{n}", kernel("horner/single"), launch_points.steps(n, 4), large=launch_points.steps(n, 8))
+        for n in (256, 512)
+    )
+    records = {"cuda-c": {point.label: rows("launch-config")["1 blocks"] for point in points}}
+    time_sweep(Sweep("grids", points, ()), timing_fakes.FakeGpu(stopwatch), records, notes := [])
+    assert notes == []
+    shares = [
+        [reading.name for reading in records["cuda-c"][point.label].readings].count("fraction_of_copy")
+        for point in points
+    ]
+    assert shares == [1, 0]
+    assert all(records["cuda-c"][point.label].timings for point in points)
 
 
 def test_pitfalls_name_each_point_once() -> None:
