@@ -37,12 +37,7 @@ def stepping() -> tuple[Any, Any]:
     from numba import cuda, float32
 
     libdevice = cuda.libdevice
-    divide, exact, root, rsqrt = (
-        libdevice.fast_fdividef,
-        libdevice.fdiv_rn,
-        libdevice.fsqrt_rn,
-        libdevice.rsqrtf,
-    )
+    divide, root, rsqrt = libdevice.fast_fdividef, libdevice.fsqrt_rn, libdevice.rsqrtf
     expm1, log1p = libdevice.expm1f, libdevice.log1pf
 
     @cuda.jit(device=True)
@@ -51,7 +46,7 @@ def stepping() -> tuple[Any, Any]:
 
     @cuda.jit(device=True)
     def prepare(factor, lr, rate1, rate2, eps, weight_decay, step):
-        pace = exact(lr, correction(rate1, step))
+        pace = divide(lr, correction(rate1, step))
         return factor, lr * weight_decay, rate1, rate2, pace, rsqrt(correction(rate2, step)), eps
 
     @cuda.jit(device=True)

@@ -37,7 +37,7 @@ struct AdamW {
           shrink(lr * weight_decay),
           rate1(rate1),
           rate2(rate2),
-          pace(lr / bias_correction(rate1, step)),
+          pace(__fdividef(lr, bias_correction(rate1, step))),
           spread(rsqrtf(bias_correction(rate2, step))),
           eps(eps) {
     }
@@ -75,8 +75,8 @@ __device__ __forceinline__ void adamw_share(float* param, const T* grad, float* 
         }
     };
     load(block * SHARE + threadIdx.x);
-    const AdamW adamw = begin();
     const bool is_taken = found[0] == 0.0f;
+    const AdamW adamw = begin();
 
 #pragma unroll 1
     for (int round = 0; round < rounds; ++round) {
