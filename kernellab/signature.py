@@ -208,7 +208,7 @@ def _pack_tensor_map(
 def _pack_tensor_table(
     who: str, parameter: Parameter, value: TensorTable, pointer_of: Callable[[str, Array], int]
 ) -> bytes:
-    packed = value.encode(lambda array: int(pointer_of(parameter.name, array)))
+    packed = bytes(value.encode(lambda array: int(pointer_of(parameter.name, array))).tobytes())
     if len(packed) != parameter.nbytes:
         raise ArgumentError(
             f"{who}: {parameter.name} is {_kind(parameter)} of {parameter.nbytes} bytes, got a table of "

@@ -41,8 +41,8 @@ class TensorTable:
         """All of them."""
         return tuple(array for arrays in self.lists for array in arrays)
 
-    def encode(self, address_of: Callable[[Any], int]) -> bytes:
-        """Return the bytes of the structure, given what tells an array's address."""
+    def encode(self, address_of: Callable[[Any], int]) -> Any:
+        """Return the structure as a NumPy array without axes, given what tells an array's address."""
         record = np.zeros((), table_dtype(len(self.lists), self.capacity))
         count = len(self.first_blocks)
         for row, arrays in zip(record["address"], self.lists, strict=True):
@@ -50,12 +50,11 @@ class TensorTable:
         record["length"][:count] = [array.size for array in self.lists[0]]
         record["first_block"][:count] = self.first_blocks
         record["tensors"], record["blocks_before"] = count, self.blocks_before
-        return record.tobytes()
+        return record
 
     def encode_for_driver(self) -> Any:
-        """Return the structure for arrays on the GPU, as a NumPy scalar of its bytes."""
-        raw = self.encode(lambda array: spec_of(array).pointer)
-        return np.frombuffer(raw, np.dtype([("x", "u8", len(raw) // 8)]))[0]
+        """Return the structure for arrays on the GPU. CuPy passes an array of one element by value, of any size."""
+        return self.encode(lambda array: spec_of(array).pointer)
 
 
 def table_dtype(lists: int, capacity: int) -> np.dtype[Any]:
