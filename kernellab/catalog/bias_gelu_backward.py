@@ -203,7 +203,7 @@ def fused(THREADS: int, ROWS: int, BLOCKS: int, element: str) -> Any:
 ARGUMENTS = ("dy", "x", "bias", "dx", "dbias")
 SUMMING = ("partials", "finished")
 COLUMNS: dict[str, Any] = {
-    "constants": columns.SHAPE,
+    "constants": {**columns.SHAPE, "ROWS": 2},  # of two arrays: as many bytes on their way
     "elements": ELEMENTS,
     "constraint": columns.whole_tiles,
     "temporaries": columns.PARTIALS,

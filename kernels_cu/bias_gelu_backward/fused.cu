@@ -24,7 +24,7 @@
 #define THREADS 256
 #endif
 #ifndef ROWS
-#define ROWS 4
+#define ROWS 2
 #endif
 #ifndef BLOCKS
 #define BLOCKS 4
@@ -56,7 +56,12 @@ extern "C" __global__ __launch_bounds__(THREADS) void bias_gelu_backward_fused(
             for (int q = 0; q < ROWS; ++q) {
 #pragma unroll
                 for (int i = 0; i < S::ITEMS; ++i) {
-                    passed[q][i] *= gelu_slope(value[q][i] + added[i], form);
+                    value[q][i] += added[i];
+                }
+                gelu_slope_all<S::ITEMS>(value[q], form);
+#pragma unroll
+                for (int i = 0; i < S::ITEMS; ++i) {
+                    passed[q][i] *= value[q][i];
                     sum[i] += passed[q][i];
                 }
                 write_dx(dx + offset[q], here[q], passed[q]);

@@ -22,7 +22,7 @@
 #define THREADS 256
 #endif
 #ifndef ROWS
-#define ROWS 4
+#define ROWS 2
 #endif
 #ifndef BLOCKS
 #define BLOCKS 4

@@ -60,4 +60,20 @@ __device__ __forceinline__ float gelu_slope(float x, int form) {
     return form ? gelu_tanh_slope(x) : gelu_erf_slope(x);
 }
 
+// Of many values, in place; the form is asked once.
+template <int count>
+__device__ __forceinline__ void gelu_slope_all(float* value, int form) {
+    if (form) {
+#pragma unroll
+        for (int i = 0; i < count; ++i) {
+            value[i] = gelu_tanh_slope(value[i]);
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < count; ++i) {
+            value[i] = gelu_erf_slope(value[i]);
+        }
+    }
+}
+
 #endif
