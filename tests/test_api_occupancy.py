@@ -69,12 +69,12 @@ def test_waves_refuse_what_never_runs() -> None:
 
 def test_too_much_shared_memory_is_refused_before_any_launch() -> None:
     x = {"x": np.zeros(8, np.float32)}
-    assert bind(launched("scale/scalar", shared=HOPPER.shared), x).steps[0].shared_mem == 232448
+    assert bind(launched("horner/single", shared=HOPPER.shared), x).steps[0].shared_mem == 232448
     with pytest.raises(
         kl.SpecError,
-        match=r"^scale/scalar: block needs 232449 bytes of shared memory, the limit is 232448; ask for fewer bytes$",
+        match=r"^horner/single: block needs 232449 bytes of shared memory, the limit is 232448; ask for fewer bytes$",
     ):
-        bind(launched("scale/scalar", shared=HOPPER.shared + 1), x)
+        bind(launched("horner/single", shared=HOPPER.shared + 1), x)
     tile = kernel("transpose/padded")
     large = replace(tile, constants={"TILE": 120}, geometry=replace(tile.geometry, block=(32, 8)))
     with pytest.raises(

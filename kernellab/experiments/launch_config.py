@@ -196,11 +196,11 @@ def registers_limit(rows: Rows) -> Found:
 
 
 def refusal(nbytes: int) -> str:
-    """Return what binding a scaling says whose blocks ask for so much shared memory; nothing if it takes it."""
+    """Return what binding a kernel says whose blocks ask for so much shared memory; nothing if it takes it."""
     try:
         bind(
-            launched("scale/scalar", shared=nbytes),
-            kernel("scale/scalar").problem.inputs(Case("one", {"n": 1})),
+            launched("horner/single", shared=nbytes),
+            kernel("horner/single").problem.inputs(Case("one", {"n": 1})),
         )
     except SpecError as error:
         return str(error)
@@ -210,7 +210,7 @@ def refusal(nbytes: int) -> str:
 def too_much_is_refused(rows: Rows) -> Found:
     """One byte over the limit is refused before anything runs, in a sentence with rule, value and remedy."""
     taken, refused = refusal(HOPPER.shared), refusal(HOPPER.shared + 1)
-    needed = (str(HOPPER.shared + 1), str(HOPPER.shared), "scale/scalar", "shared memory", "; ")
+    needed = (str(HOPPER.shared + 1), str(HOPPER.shared), "horner/single", "shared memory", "; ")
     return not taken and all(word in refused for word in needed), refused or taken
 
 
@@ -255,14 +255,14 @@ PITFALLS = (
         source=TAIL,
     ),
     Pitfall(
-        "a scaling with 1 block of 256 threads a multiprocessor, against 8",
+        "a stream with 1 block of 256 threads a multiprocessor, against 8",
         timed(shared(HOPPER.shared)),
         timed(shared(0)),
         "12.5 % occupancy: an eighth of the bytes in flight",
         source=GUIDE,
     ),
     Pitfall(
-        "a scaling with 4 blocks of 256 threads a multiprocessor, against 8",
+        "a stream with 4 blocks of 256 threads a multiprocessor, against 8",
         timed(shared(48 * KIB)),
         timed(shared(0)),
         "50 % occupancy",

@@ -20,7 +20,7 @@ HALF = 113 * KIB
 """Shared memory of which an H200 has room for two blocks: 228 KiB, of which 1 KiB is reserved for each."""
 SHARED = (0, 48 * KIB, 75 * KIB, 75 * KIB + 1, 99 * KIB)
 """Shared memory a block, which every device from sm_80 on gives."""
-VECTORS = (1, 4, 16)
+VECTORS = (1, 16)
 """Vectors a thread."""
 DEGREE = 2048
 """Steps of Horner's rule where time is that of arithmetic."""
@@ -51,7 +51,6 @@ def steps(n: int, degree: int, name: str = "") -> Case:
 
 LONG = steps(2**22, 16), steps(2**22, DEGREE // 4)
 """Elements to stream, and to compute on, on a GPU."""
-STREAMED = Case("2**25 elements", {"n": 2**25})
 
 
 def block(threads: int) -> Point:
@@ -77,12 +76,12 @@ def grid(blocks: int) -> Point:
 
 
 def shared(nbytes: int) -> Point:
-    """Return a scaling whose blocks ask for shared memory that they do not use."""
+    """Return a stream, of one step an element, whose blocks ask for shared memory that they do not use."""
     return Point(
         f"{nbytes} B shared",
-        launched("scale/scalar", shared=nbytes),
-        Case("16 Ki", {"n": 2**14}),
-        large=STREAMED,
+        launched("horner/single", shared=nbytes),
+        steps(2**14, 1),
+        large=steps(2**25, 1),
         head=2**20,
     )
 
@@ -90,7 +89,9 @@ def shared(nbytes: int) -> Point:
 def vectors(count: int) -> Point:
     """Return a scaling by so many vectors a thread: work in flight, paid for with registers."""
     rung = replace(kernel("scale/unrolled").with_constants(VECTORS=count), twin="swept in CUDA C only")
-    return Point(f"{count} vectors", rung, Case("16 Ki", {"n": 2**14}), large=STREAMED, head=2**20)
+    return Point(
+        f"{count} vectors", rung, Case("16 Ki", {"n": 2**14}), large=Case("2**25", {"n": 2**25}), head=2**20
+    )
 
 
 def arithmetic(threads: int) -> Point:

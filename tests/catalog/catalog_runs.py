@@ -41,7 +41,9 @@ def is_small(rung):
     """Say whether a problem is one of those that compute with one dtype at most, whose twins compile at once."""
     ladder = catalog.ladder(rung.problem.name)
     is_plain = all(set(each.elements) <= set(MOVED) and not each.stages for each in ladder)
-    return is_plain and "histogram" not in rung.problem.name and rung.problem.name not in PROBES
+    return (
+        is_plain and "histogram" not in rung.problem.name and rung.problem.name not in (*PROBES, "elementary")
+    )
 
 
 def elements_of(rung, language):
