@@ -250,11 +250,17 @@ def multiply(
     norm: Any = None,
     max_norm: float = LARGEST,
 ) -> None:
-    """Multiply arrays in place by a number on the device; set `found` to 1 if any element is not finite."""
-    scalars = {"found": found, "inv_scale": factor, "norm": full(0, [found], place) if norm is None else norm}
+    """Multiply arrays in place by a number on the device; set `found` to 1 if any element is not finite.
+
+    Without a factor they are only looked at.
+    """
+    numbers = {"inv_scale": 1 if factor is None else factor, "norm": 0 if norm is None else norm}
+    scalars = {name: scalar_of(value, f"{who}: {name}", [found], place) for name, value in numbers.items()}
+    scalars["found"] = found
 
     def kernel_for(_: Any) -> Kernel:
-        return rung("unscale", language)
+        kernel = rung("unscale", language)
+        return replace(kernel, constants={**kernel.constants, "KEEPS": 1}) if factor is None else kernel
 
     over_lists(who, [tensors], scalars, place, language, kernel_for, max_norm=max_norm)
 

@@ -203,7 +203,7 @@ class GradScaler:
         tensors = Tensors("x", "grads", grads)
         numbers = self._settle(tensors.arrays)
         found = full(0, [numbers["scale"]], self._place)
-        factor = full(1, [found], self._place) if is_kept else numbers["inv_scale"]
+        factor = None if is_kept else numbers["inv_scale"]
         multiply(tensors, factor, found, who, self._place, self._language)
         self._found[name], self._stages[name] = found, UNSCALED
 

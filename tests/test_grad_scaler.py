@@ -121,6 +121,17 @@ def test_the_order_of_a_cycle():
     scaler.unscale_(grads)
 
 
+@pytest.mark.parametrize("language", ["cuda-c", "numba"])
+@pytest.mark.parametrize("bad", [0x3C00, 0x7C00, 0x7C01])  # 1, inf, a signalling NaN
+def test_looking_changes_no_bit(language, bad):
+    scaler = scaler_of(language=language)
+    grads = np.full(1029, bad, "uint16").view("float16")
+    scaler.find_inf(grads)
+    assert (grads.view("uint16") == bad).all()
+    assert scaler.found_inf().tolist() == [float(bad != 0x3C00)]
+    refused(lambda: scaler.unscale_(grads), "unscale_.. has been called already since update")
+
+
 def test_no_gradients_are_all_finite():
     scaler = scaler_of()
     scaler.unscale_([])

@@ -96,7 +96,7 @@ def scalar(element: str) -> Any:
     return unscale_scalar
 
 
-def vectorised(THREADS: int, VECTORS: int, element: str) -> Any:
+def vectorised(THREADS: int, VECTORS: int, KEEPS: int, element: str) -> Any:
     """Make the twin of unscale/vectorised."""
     from numba import cuda, float32
 
@@ -126,13 +126,15 @@ def vectorised(THREADS: int, VECTORS: int, element: str) -> Any:
                 for k in range(EACH * v, EACH * v + EACH):
                     is_right &= is_finite(kept[k])
                     kept[k] *= factor
-                drain(x, EACH * i, kept, EACH * v)
+                if not KEEPS:
+                    drain(x, EACH * i, kept, EACH * v)
 
         last = EACH * whole + cuda.grid(1)
         if last < x.size:
             value = to_float(x[last])
             is_right &= is_finite(value)
-            x[last] = from_float(value * factor)
+            if not KEEPS:
+                x[last] = from_float(value * factor)
         if not is_right:
             found[0] = float32(1)
 
@@ -156,7 +158,7 @@ LADDER = (
         ("x", *ARGUMENTS, "n"),
         tensors.in_shares(_share),
         vectorised,
-        tensors.WIDE,
+        {**tensors.WIDE, "KEEPS": 0},
         elements=ELEMENTS,
         alignment=16,
         fallback=SCALAR,
@@ -168,7 +170,7 @@ LADDER = (
         ("tensors", *ARGUMENTS),
         tensors.TABLE,
         tensors.NO_TWIN,
-        tensors.SHAPE,
+        {**tensors.SHAPE, "KEEPS": 0},
         elements=ELEMENTS,
         table=("x",),
         chunk=_share,

@@ -26,8 +26,9 @@ struct Rest {
     }
 };
 
-// Multiplies a block's share of x, `vectors` vectors of type V a thread; says whether all of it was finite.
-template <class V, int threads, int vectors, class T>
+// Multiplies a block's share of x, `vectors` vectors of type V a thread; says whether all of it was finite. Where x
+// is to be kept it is only looked at.
+template <class V, int threads, int vectors, bool keeps, class T>
 __device__ __forceinline__ bool unscale_share(T* x, long long n, bool is_wide, long long block,
                                               float factor) {
     constexpr int EACH = sizeof(V) / sizeof(T);
@@ -57,7 +58,9 @@ __device__ __forceinline__ bool unscale_share(T* x, long long n, bool is_wide, l
                 is_right &= is_finite(value[j]);
                 value[j] *= factor;
             }
-            reinterpret_cast<V*>(x)[i] = pack<V, T>(value);
+            if constexpr (!keeps) {
+                reinterpret_cast<V*>(x)[i] = pack<V, T>(value);
+            }
         }
     }
 
@@ -66,7 +69,9 @@ __device__ __forceinline__ bool unscale_share(T* x, long long n, bool is_wide, l
     for (long long i = rest.begin + threadIdx.x; i < rest.end; i += threads) {
         const T element = x[i];
         is_right &= is_finite(to_float(element));
-        x[i] = from_float<T>(to_float(element) * factor);
+        if constexpr (!keeps) {
+            x[i] = from_float<T>(to_float(element) * factor);
+        }
     }
     return is_right;
 }

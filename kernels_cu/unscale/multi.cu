@@ -22,12 +22,16 @@
 #ifndef VECTORS
 #define VECTORS 4
 #endif
+#ifndef KEEPS
+#define KEEPS 0
+#endif
 #ifndef TENSORS
 #define TENSORS 64
 #endif
 static_assert(THREADS >= 32 && THREADS <= 1024, "unscale/multi: THREADS must be 32 to 1024");
 static_assert(VECTORS >= 1 && VECTORS <= 16,
               "unscale/multi: VECTORS must be 1 to 16, they live in registers");
+static_assert(KEEPS == 0 || KEEPS == 1, "unscale/multi: KEEPS must be 0, or 1 to look and write nothing");
 static_assert(TENSORS >= 1 && sizeof(tensors1_t) <= 32764,
               "unscale/multi: TENSORS is too large, arguments have 32764 bytes at most");
 
@@ -38,8 +42,8 @@ extern "C" __global__ __launch_bounds__(THREADS) void unscale_multi(
     element_t* const x = static_cast<element_t*>(tensors.address[0][k]);
     const unsigned block = blockIdx.x - tensors.first_block[k];
     const float factor = gradient_factor(inv_scale[0], norm[0], max_norm);
-    if (!unscale_share<wide16_t, THREADS, VECTORS>(x, tensors.length[k], are_wide(tensors, k), block,
-                                                   factor)) {
+    if (!unscale_share<wide16_t, THREADS, VECTORS, KEEPS>(x, tensors.length[k], are_wide(tensors, k), block,
+                                                          factor)) {
         found[0] = 1.0f;
     }
 }

@@ -20,9 +20,14 @@
 #ifndef VECTORS
 #define VECTORS 4
 #endif
+#ifndef KEEPS
+#define KEEPS 0
+#endif
 static_assert(THREADS >= 32 && THREADS <= 1024, "unscale/vectorised: THREADS must be 32 to 1024");
 static_assert(VECTORS >= 1 && VECTORS <= 16,
               "unscale/vectorised: VECTORS must be 1 to 16, they live in registers");
+static_assert(KEEPS == 0 || KEEPS == 1,
+              "unscale/vectorised: KEEPS must be 0, or 1 to look and write nothing");
 
 extern "C" __global__ __launch_bounds__(THREADS) void unscale_vectorised(element_t* __restrict__ x,
                                                                          float* __restrict__ found,
@@ -30,7 +35,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void unscale_vectorised(element
                                                                          const float* __restrict__ norm,
                                                                          float max_norm, long long n) {
     const float factor = gradient_factor(inv_scale[0], norm[0], max_norm);
-    if (!unscale_share<wide16_t, THREADS, VECTORS>(x, n, true, blockIdx.x, factor)) {
+    if (!unscale_share<wide16_t, THREADS, VECTORS, KEEPS>(x, n, true, blockIdx.x, factor)) {
         found[0] = 1.0f;
     }
 }
