@@ -62,10 +62,10 @@ def for_element(kernel: Kernel, arrays: Mapping[str, Any]) -> Kernel:
     for operand in kernel.problem.operands:
         if operand.dtype != "element" or operand.name not in arrays or not kernel.elements:
             continue
-        who = f"{kernel.id}: {operand.name}"
         given = each_of(arrays[operand.name])
         if not given:
             continue
+        who = f"{kernel.id}: {operand.name}" + ("[0]" if is_list(arrays[operand.name]) else "")
         dtype = spec_of(given[0], who).dtype
         for element in kernel.elements:
             if dtype == dtype_named(element):

@@ -16,6 +16,7 @@ from kernellab import errors
 from kernellab.errors import ExecutionError, SpecError
 from kernellab.problem import Case
 from kernellab.record import Record
+from kernellab.tensor_lists import is_list
 
 if TYPE_CHECKING:
     from kernellab.kernel import Kernel
@@ -166,6 +167,10 @@ def main(folder: str) -> None:
 
 
 def _on_host(array: Any) -> Any:
+    if is_list(array):
+        raise SpecError(
+            "measure: with isolated=True no input may be a list of arrays; pass case, or leave isolated out"
+        )
     return (
         array.get()
         if hasattr(array, "__cuda_array_interface__") and hasattr(array, "get")

@@ -106,6 +106,8 @@ def prepare(
     with scope(device, (*flattened(intake.inputs).values(), *outputs.values()), asked.id):
         plan = bind(asked, intake.inputs, limits=device.limits, fall_back=True, **parameters)
     for key, array in outputs.items():
+        if key in plan.lists:
+            raise SpecError(f"{asked.id}: {key} is a list here, out takes arrays only; leave it out")
         spec = plan.outputs[key]
         check_output(array, f"{asked.id}: {key}", spec.dtype, spec.shape)
     return Job(plan, name, (*intake.notes, *plan.notes), outputs)
