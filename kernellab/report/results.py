@@ -21,6 +21,7 @@ TABLES = (
     "rows",
     "products",
     "optimizer",
+    "backward",
     "ladder",
     "peers",
     "streams",

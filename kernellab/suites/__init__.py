@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 SUITES = (
     "peers", "memory", "rows", "products", "ladder", "blocks", "strides", "counters", "hierarchy", "clock", "compare", "large",
-    "streams", "claims", "launches", "optimizer",
+    "streams", "claims", "launches", "optimizer", "backward",
 )  # fmt: skip
 
 
