@@ -12,7 +12,8 @@ from kernellab.devices import device as find_device
 from kernellab.errors import ArgumentError, SpecError
 from kernellab.kernel import Kernel, Language
 from kernellab.problem import ELEMENT_CODES, ELEMENTS
-from kernellab.tensor_calls import Tensors, check_together, full, over_lists, rung, scalar_of
+from kernellab.tensor_calls import full, over_lists, rung, scalar_of
+from kernellab.tensor_intake import Tensors, check_together
 
 if TYPE_CHECKING:
     from kernellab.devices.program import Device

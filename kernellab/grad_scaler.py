@@ -18,7 +18,8 @@ from kernellab.devices import device as find_device
 from kernellab.errors import ExecutionError, SpecError
 from kernellab.kernel import Language
 from kernellab.measurement import scope
-from kernellab.tensor_calls import Tensors, call, full, where_of
+from kernellab.tensor_calls import call, full
+from kernellab.tensor_intake import Tensors, where_of
 from kernellab.tensor_lists import is_list
 
 if TYPE_CHECKING:

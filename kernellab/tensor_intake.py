@@ -1,0 +1,123 @@
+"""Lists of the caller's arrays, taken in and looked at together: dtypes, shapes, places, memory in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kernellab.arrays import cast_remedy, spec_of
+from kernellab.devices import cuda_arrays
+from kernellab.errors import ArgumentError, SpecError
+from kernellab.intake import as_array, check_output, writable
+from kernellab.problem import ELEMENTS, dtype_named
+from kernellab.tensor_lists import each_of, is_list
+
+if TYPE_CHECKING:
+    from kernellab.devices.program import Device
+
+
+@dataclass(frozen=True, eq=False)
+class Tensors:
+    """The caller's arrays under one name.
+
+    Attributes
+    ----------
+    operand, name : str
+        What the kernel and the caller call them.
+    given : array or list of array
+        Of any shapes and strides.
+    dtypes : tuple of str
+        What they may hold.
+    is_changed : bool
+        Whether they are written in place.
+    """
+
+    operand: str
+    name: str
+    given: Any
+    dtypes: tuple[str, ...] = ELEMENTS
+    is_changed: bool = True
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """All of them."""
+        return each_of(self.given)
+
+    def chosen(self, places: Sequence[int]) -> Tensors:
+        """Return some of them."""
+        return replace(self, given=tuple(self.arrays[k] for k in places))
+
+    def taken(self, who: str, place: Device) -> Tensors:
+        """Return them as NumPy's or CuPy's arrays.
+
+        Raises
+        ------
+        ArgumentError, SpecError, UnavailableError
+            For what is no array, has another dtype, or cannot be written where it is to be changed.
+        """
+        known = [dtype_named(dtype) for dtype in self.dtypes]
+        arrays = []
+        for k, array in enumerate(self.arrays):
+            what = f"{who}: {self.name}[{k}]" if is_list(self.given) else f"{who}: {self.name}"
+            found = as_array(array, what, place)
+            if self.is_changed:
+                found = writable(array, what, place) if cuda_arrays.is_on_gpu(array) else array
+                check_output(found, what, None)
+            if found.dtype not in known:
+                remedy = cast_remedy(np.dtype(found.dtype), known[0])
+                rule = f"it must be {' or '.join(self.dtypes)}"
+                raise ArgumentError(f"{what} has dtype {found.dtype}, {rule}; {remedy}")
+            arrays.append(found)
+        return replace(self, given=tuple(arrays))
+
+
+def check_together(who: str, lists: Sequence[Tensors]) -> None:
+    """Refuse lists of different lengths, arrays of different shapes, and memory shared with what is changed."""
+    first = lists[0]
+    for other in lists[1:]:
+        if len(other.arrays) != len(first.arrays):
+            raise SpecError(
+                f"{who}: {other.name} has {len(other.arrays)} arrays and {first.name} {len(first.arrays)}; "
+                "give as many"
+            )
+        for k, (one, two) in enumerate(zip(first.arrays, other.arrays, strict=True)):
+            if one.shape != two.shape:
+                raise SpecError(
+                    f"{who}: {other.name}[{k}] has shape {two.shape} and {first.name}[{k}] {one.shape}; "
+                    "give arrays of one shape"
+                )
+    places = sorted(
+        (*spec_of(array).extent, f"{each.name}[{k}]", each.is_changed)
+        for each in lists
+        for k, array in enumerate(each.arrays)
+        if array.size
+    )
+    for (_, end, name, is_changed), (start, _, other_name, is_other) in pairwise(places):
+        if start < end and (is_changed or is_other):
+            raise SpecError(f"{who}: {name} and {other_name} share memory; each needs its own")
+
+
+def where_of(who: str, arrays: Sequence[Any]) -> bool:
+    """Say whether arrays live on a GPU.
+
+    Raises
+    ------
+    SpecError
+        If some do and some do not.
+    """
+    kinds = {cuda_arrays.is_on_gpu(array) for array in arrays}
+    if len(kinds) > 1:
+        raise SpecError(f"{who}: some arrays are on a GPU and some are not; copy them to one place")
+    return kinds == {True}
+
+
+def by_dtype(*lists: Tensors) -> list[list[int]]:
+    """Return which arrays have the same dtypes in all lists, in the order of the first of each kind."""
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for k in range(len(lists[0].arrays)):
+        groups.setdefault(tuple(str(each.arrays[k].dtype) for each in lists), []).append(k)
+    return list(groups.values())
