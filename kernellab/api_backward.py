@@ -75,7 +75,7 @@ def softmax_cross_entropy(
     with scope(place, (array,), who):
         matrix = flat(array, f"{who}: x", place).reshape(math.prod(array.shape[:-1]), classes)
         picked = _labels(labels, array.shape[:-1], who, place)
-        added = _empty(array) if bias is None else _per_column(bias, classes, f"{who}: bias", place)
+        added = _empty(array, place) if bias is None else _per_column(bias, classes, f"{who}: bias", place)
     with speaking_as(who):
         kernel = "softmax_cross_entropy/registers"
         dx, loss = apply(kernel, matrix, picked, added, scale=scale, language=language, device=place)
@@ -166,13 +166,9 @@ def _labels(given: Any, shape: tuple[int, ...], who: str, place: Device) -> Any:
     return flat(labels, f"{who}: labels", place).reshape(-1).astype(np.int64, copy=False)
 
 
-def _empty(like: Any) -> Any:
+def _empty(like: Any, place: Any) -> Any:
     """Return an array of no elements of the dtype of `like`, where that lives."""
-    if not cuda_arrays.is_on_gpu(like):
-        return np.empty(0, like.dtype)
-    import cupy
-
-    return cupy.empty(0, like.dtype)
+    return (place.cupy if cuda_arrays.is_on_gpu(like) else np).empty(0, like.dtype)
 
 
 __all__ = ["bias_gelu_backward", "softmax_cross_entropy"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from fakes import make_gpu
 
 import kernellab as kl
 from kernellab.catalog import gelus
@@ -171,3 +172,24 @@ def test_sums_over_leading_axes_copy_nothing_turned(rng, monkeypatch):
     for axis in (0, (0, 1), 1, -1):
         assert np.array_equal(kl.sum(x, axis=axis, **ON), x.sum(axis=axis))
     assert ran == ["column_sum/split"] * 2 + ["row_sum/warp"] * 2
+
+
+def test_arrays_on_a_gpu_stay_there(monkeypatch):
+    def cross_entropy(x, labels, bias, dx, loss, *rest):
+        dx[...], loss[...] = x + labels[:, None] + (bias if bias.size else 0), rest[-1]
+
+    def backward(dy, x, bias, dx, dbias, *rest):
+        dx[...], dbias[...] = dy * x + bias, bias
+
+    world, _ = make_gpu(monkeypatch)
+    world.kernels |= {"softmax_cross_entropy_registers": cross_entropy, "bias_gelu_backward_fused": backward}
+    x, labels = np.arange(6, dtype=F).reshape(2, 3), np.array([0, 2])
+    loss, dx = kl.softmax_cross_entropy(world.array(x), world.array(labels), scale=3, device="gpu")
+    assert np.array_equal(dx.get(), x + labels[:, None])
+    assert loss.get().tolist() == [3, 3]
+    added = world.array(np.ones(3, F))
+    _, dx = kl.softmax_cross_entropy(world.array(x), world.array(labels), added, device="gpu")
+    assert np.array_equal(dx.get(), x + labels[:, None] + 1)
+    dx, dbias = kl.bias_gelu_backward(world.array(x), world.array(x), added, device="gpu")
+    assert np.array_equal(dx.get(), x * x + 1)
+    assert dbias.get().tolist() == [1, 1, 1]
