@@ -179,8 +179,8 @@ def scaling_keeps(runs: Mapping[str, Trained]) -> Found:
     error = {label: error_of(runs[label], runs[FLOAT32]) for label in (MIXED, UNSCALED)}
     found = (
         f"{100 * lost[UNSCALED]:.1f} % of the first step's gradients are 0 without, {100 * lost[MIXED]:.1f} % with, "
-        f"{100 * lost[FLOAT32]:.1f} % in float32; all are off by {100 * error[UNSCALED]:.2g} % without, "
-        f"{100 * error[MIXED]:.2g} % with"
+        f"{100 * lost[FLOAT32]:.1f} % in float32; all are off by {100 * error[UNSCALED]:.3g} % without, "
+        f"{100 * error[MIXED]:.3g} % with"
     )
     kept = lost[MIXED] <= lost[FLOAT32] + 0.01 and error[MIXED] < 0.01
     return kept and lost[UNSCALED] > 0.05 and error[UNSCALED] > 10 * error[MIXED], found
