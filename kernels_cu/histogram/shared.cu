@@ -7,8 +7,8 @@
 // shared atomic scratch 3.14 wavefronts/request
 // shared load scratch 1 wavefronts/request
 // teaches   Blocks no longer wait for each other, and 256 additions a block reach L2 instead of one a byte.
-//           Within a warp, lanes that want one bin or one bank go one after the other: 3 or 4 deep for
-//           random bytes, 32 deep for equal ones.
+//           Within a warp, lanes that want different bins of one bank go one after the other: 3 or 4 deep
+//           for random bytes. Those that want one bin are counted at once: adding 1 is an instruction of its own.
 // source    NVIDIA technical blog, "GPU Pro Tip: Fast Histograms Using Shared Atomics on Maxwell"
 
 #ifndef BINS

@@ -8,7 +8,7 @@
 // shared atomic own 3.13 wavefronts/request
 // shared load scratch 1 wavefronts/request
 // teaches   Warps no longer meet in one word, and a sixteenth of the loads is left. Lanes of one warp still
-//           do: random bytes cost 3 or 4 wavefronts a request, equal bytes 32.
+//           meet in banks: random bytes cost 3 or 4 wavefronts a request, equal bytes one.
 // source    CUDA samples, "histogram256"
 
 #ifndef BINS
