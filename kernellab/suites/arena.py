@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -187,6 +187,23 @@ class Arena:
 
     _answers: dict[str, Answer] = field(default_factory=dict)
 
+    def copies(self, names: Sequence[str]) -> tuple[dict[str, Any], Call]:
+        """Return copies of inputs, for work that changes them, and what gives them back their contents."""
+        pristine = flattened(self.inputs)
+        made = {key: pristine[key].copy() for key in names}
+
+        def restore() -> None:
+            for key, array in made.items():
+                array[...] = pristine[key]
+
+        return made, restore
+
+    def verdict(self, plan: Plan, who: str, buffers: Mapping[str, Any], slack: float = 1.0) -> Verdict:
+        """Judge all outputs of a plan."""
+        found = self.answers(plan)
+        each = (found[key].judge(self.xp, who, key, buffers[key], slack) for key in plan.outputs)
+        return Verdict(who, tuple(part for verdict in each for part in verdict.comparisons))
+
     def own(self, kernel: Kernel, language: Language, name: str = "") -> Own:
         """Build a rung, and return it as a work on arrays of its own."""
         plan, device = self.plan(kernel), self.bench.device
@@ -196,23 +213,17 @@ class Arena:
             for key, spec in {**plan.outputs, **plan.temporaries}.items()
             if key not in plan.in_place
         }
-        pristine = flattened(self.inputs)
-        changed = {key: pristine[key].copy() for key in plan.in_place}
-        buffers = {**pristine, **{key: device.empty(spec) for key, spec in specs.items()}, **changed}
+        changed, reset = self.copies(plan.in_place)
+        made = {key: device.empty(spec) for key, spec in specs.items()}
+        buffers = {**flattened(self.inputs), **made, **changed}
         calls = device.calls(device.build(plan.kernel, language), plan, buffers)
 
         def run() -> None:
             for call in calls:
                 call()
 
-        def check() -> Verdict:
-            found = self.answers(plan)
-            each = (found[key].judge(self.xp, name, key, buffers[key]) for key in plan.outputs)
-            return Verdict(name, tuple(part for verdict in each for part in verdict.comparisons))
-
         def restore() -> None:
-            for key in changed:
-                buffers[key][...] = pristine[key]
+            reset()
             for key in plan.zeroed:
                 buffers[key].fill(0)
 
@@ -223,7 +234,7 @@ class Arena:
             run,
             cost.nbytes,
             cost.flops,
-            check,
+            lambda: self.verdict(plan, name, buffers),
             lambda: poison(plan, buffers),
             before,
             written=cost.bytes_written,

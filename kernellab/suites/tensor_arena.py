@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
 
 from kernellab.arrays import ArraySpec
+from kernellab.instruments.clock import Call
 from kernellab.plan import Plan
 from kernellab.problem import Problem
-from kernellab.suites.arena import Arena, filled
+from kernellab.suites.arena import Answer, Arena, answers, filled
 from kernellab.suites.peer_works import Peer, Setting, tensor, torch_on_stream
-from kernellab.tensor_lists import flattened, grouped, mapped
-from kernellab.verify import Verdict
+from kernellab.tensor_lists import base_name, flattened, grouped, is_list, mapped
+from kernellab.verify import Comparison, Verdict
 from kernellab.workload import CallWorkload
 
 SLACK = 2.0
 """Times our own limit that a peer may miss."""
+ALIGNED = 256
+"""Elements to a multiple of which arrays of a list are apart."""
 SPLITS = ("tensors", "mixed_tensors")
 """Sizes that say into how many arrays ``n`` elements are split: equal ones, or of lengths up to 2048 times others'."""
 
@@ -62,18 +65,74 @@ class TensorArena(Arena):
         return found
 
     @cached_property
-    def inputs(self) -> dict[str, Any]:
-        """Every input, on the device."""
+    def whole(self) -> dict[str, Any]:
+        """Every input, on the device; a list in one array, from which its own are cut."""
         device = self.bench.device
         numbers = self.problem.inputs(self.problem.cases[0])
         fixed = {item.name for item in self.problem.operands if math.prod(map(_length, item.shape)) == 1}
-        salts = iter(range(10**6))
-        return {
-            name: device.on_device(numbers[name])
-            if name in fixed
-            else mapped(lambda spec: filled(device, spec, next(salts), self.contents), specs)
-            for name, specs in self.specs.items()
-        }
+        found = {}
+        for salt, (name, spec) in enumerate(self.specs.items()):
+            last = self.cuts[-1][1] if is_list(spec) else 0
+            whole = ArraySpec((last,), spec[0].dtype) if is_list(spec) else spec
+            found[name] = (
+                device.on_device(numbers[name])
+                if name in fixed
+                else filled(device, whole, salt, self.contents)
+            )
+        return found
+
+    @cached_property
+    def cuts(self) -> list[tuple[int, int]]:
+        """Where each array of a list begins and ends; each begins where a GPU's allocation might."""
+        found, start = [], 0
+        for n in lengths_of(self.sizes) or ():
+            found.append((start, start + n))
+            start += -(-n // ALIGNED) * ALIGNED
+        return found
+
+    def cut(self, name: str, whole: Any) -> Any:
+        """Return the arrays of a list, as views; anything else as it is."""
+        if not is_list(self.specs[name]):
+            return whole
+        return tuple(whole[start:stop] for start, stop in self.cuts)
+
+    @cached_property
+    def inputs(self) -> dict[str, Any]:
+        """Every input, on the device."""
+        return {name: self.cut(name, whole) for name, whole in self.whole.items()}
+
+    def copies(self, names: Sequence[str]) -> tuple[dict[str, Any], Call]:
+        """Return copies, those of a list together: one launch gives all of them their contents back."""
+        made = {name: self.whole[name].copy() for name in dict.fromkeys(map(base_name, names))}
+
+        def restore() -> None:
+            for name, array in made.items():
+                array[...] = self.whole[name]
+
+        return flattened({name: self.cut(name, array) for name, array in made.items()}), restore
+
+    def answers(self, plan: Plan) -> dict[str, Answer]:
+        """Return what is right, by operand: lists are judged as one array."""
+        if not self._answers:
+            given = flattened(self.inputs)
+            each = answers(plan, {name: given[name] for name in plan.inputs})
+            for name, group in grouped(each).items():
+                self._answers[name] = self._joined(group) if is_list(group) else group
+        return self._answers
+
+    def _joined(self, group: Sequence[Answer]) -> Answer:
+        parts = ([each.expected for each in group], [each.limit for each in group])
+        expected, limit = (self.xp.concatenate(part) for part in parts)
+        return Answer(expected, limit, group[0].dtype)
+
+    def verdict(self, plan: Plan, who: str, buffers: Mapping[str, Any], slack: float = 1.0) -> Verdict:
+        """Judge all outputs of a plan."""
+        found = grouped({key: buffers[key] for key in plan.outputs})
+        comparisons: list[Comparison] = []
+        for name, array in found.items():
+            written = self.xp.concatenate(list(array)) if is_list(array) else array
+            comparisons += self.answers(plan)[name].judge(self.xp, who, name, written, slack).comparisons
+        return Verdict(who, tuple(comparisons))
 
 
 def _length(name: str) -> int:
@@ -88,8 +147,9 @@ def in_place(name: str, change: Change, is_for: Callable[[Arena], bool] = lambda
     """Return a peer in PyTorch that changes its inputs, and is judged by all that ours changes of them."""
 
     def work(arena: Arena, peer: Peer, plan: Plan) -> CallWorkload:
-        pristine = flattened(arena.inputs)
-        held = {key: pristine[key].copy() for key in plan.inputs}
+        changed, restore = arena.copies(plan.in_place)
+        kept, _ = arena.copies([key for key in plan.inputs if key not in changed])
+        held = {key: changed[key] if key in changed else kept[key] for key in plan.inputs}
         torch = torch_on_stream(arena.xp)
         tensors = {
             key: mapped(lambda array: tensor(torch, array, arena.element), each)
@@ -99,14 +159,11 @@ def in_place(name: str, change: Change, is_for: Callable[[Arena], bool] = lambda
         call, reset = change(torch, tensors, setting)
 
         def before() -> None:
-            for key in plan.in_place:
-                held[key][...] = pristine[key]
+            restore()
             reset()
 
         def check() -> Verdict:
-            answers = arena.answers(plan)
-            each = (answers[key].judge(arena.xp, name, key, held[key], SLACK) for key in plan.outputs)
-            return Verdict(name, tuple(part for verdict in each for part in verdict.comparisons))
+            return arena.verdict(plan, name, held, SLACK)
 
         cost = plan.cost()
         return CallWorkload(
