@@ -133,6 +133,13 @@ def test_skipped_steps_do_not_count():
     assert bits(first[0]) == bits(second[0])
 
 
+def test_a_first_step_is_the_least():
+    first, second = state([(50,)]), state([(50,)])
+    adamw(*first, step=2, skipped=7)
+    adamw(*second, step=1)
+    assert bits(first[0]) == bits(second[0])
+
+
 def test_zero_gradients_only_decay():
     param = np.ones(5, "float32")
     adamw(param, *(np.zeros(5, "float32") for _ in range(3)), lr=0.1, weight_decay=0.5)
@@ -210,6 +217,7 @@ READ_ONLY.flags.writeable = False
         (arrays_of(), {"betas": (0.9, 1.0)}, kl.SpecError, "each must be at least 0 and below 1"),
         (arrays_of(), {"betas": 0.9}, kl.ArgumentError, "betas is 0.9, it must be two numbers"),
         (arrays_of(), {"eps": -1.0}, kl.SpecError, "eps is -1.0, it must be at least 0"),
+        (arrays_of(), {"lr": -0.1}, kl.SpecError, "lr is -0.1, it must be at least 0"),
         (arrays_of(), {"max_norm": 1.0}, kl.ArgumentError, "norm and max_norm go together"),
         (arrays_of(), {"norm": 1.0, "max_norm": math.nan}, kl.SpecError, "max_norm is nan"),
         (arrays_of(dtype="float64"), {}, kl.ArgumentError, "grad has dtype float64, it must be float32 or"),

@@ -48,7 +48,7 @@ def _all(
     prefix: str, param: Any, grad: Any, exp_avg: Any, exp_avg_sq: Any, scalars: Any, options: Any
 ) -> Any:
     factor = unscale.factor_of(scalars["inv_scale"], scalars["norm"], options["max_norm"])
-    step = int(options["step"]) - int(scalars["skipped"][0])
+    step = max(int(options["step"]) - int(scalars["skipped"][0]), 1)
     is_skipped = float(scalars["found"][0]) != 0
 
     def one(p: Array, g: Array, m: Array, v: Array) -> list[Array]:
@@ -139,7 +139,7 @@ PROBLEM = Problem(
     ),
     parameters=(
         Parameter("max_norm", "float32", default=unscale.LARGEST, minimum=0.0),
-        Parameter("lr", "float32", default=1e-3),
+        Parameter("lr", "float32", default=1e-3, minimum=0.0),
         Parameter("rate1", "float32", default=0.1, minimum=0.0, maximum=1.0),
         Parameter("rate2", "float32", default=1e-3, minimum=0.0, maximum=1.0),
         Parameter("eps", "float32", default=1e-8, minimum=0.0),
@@ -170,7 +170,7 @@ def scalar(element: str) -> Any:
         i = cuda.grid(1)
         if i < param.size and found[0] == float32(0):
             factor = factor_of(inv_scale[0], norm[0], max_norm)
-            shared = prepare(factor, lr, rate1, rate2, eps, weight_decay, step - skipped[0])
+            shared = prepare(factor, lr, rate1, rate2, eps, weight_decay, step, skipped[0])
             p, m, s = update(shared, param[i], to_float(grad[i]), exp_avg[i], exp_avg_sq[i])
             param[i], exp_avg[i], exp_avg_sq[i] = p, m, s
 
@@ -209,7 +209,7 @@ def vectorised(THREADS: int, VECTORS: int, ROUNDS: int, element: str) -> Any:
         means, squares = cuda.local.array(KEPT, float32), cuda.local.array(KEPT, float32)
         load((params, grads, means, squares), param, grad, exp_avg, exp_avg_sq, begin, whole)
         factor = factor_of(inv_scale[0], norm[0], max_norm)
-        shared = prepare(factor, lr, rate1, rate2, eps, weight_decay, step - skipped[0])
+        shared = prepare(factor, lr, rate1, rate2, eps, weight_decay, step, skipped[0])
         is_taken = found[0] == float32(0)
 
         for turn in range(ROUNDS):

@@ -33,8 +33,8 @@ def scaling() -> tuple[Any, Any]:
 
 @cache
 def stepping() -> tuple[Any, Any]:
-    """Return ``prepare(factor, lr, rate1, rate2, eps, weight_decay, step)`` and ``update(shared, p, g, m, v)``."""
-    from numba import cuda, float32
+    """Return ``prepare(factor, lr, rate1, rate2, eps, weight_decay, step, skipped)`` and ``update(shared, p, g, m, v)``."""
+    from numba import cuda, float32, int32
 
     libdevice = cuda.libdevice
     divide, root, rsqrt = libdevice.fast_fdividef, libdevice.fsqrt_rn, libdevice.rsqrtf
@@ -45,7 +45,8 @@ def stepping() -> tuple[Any, Any]:
         return -expm1(float32(step) * log1p(-rate))
 
     @cuda.jit(device=True)
-    def prepare(factor, lr, rate1, rate2, eps, weight_decay, step):
+    def prepare(factor, lr, rate1, rate2, eps, weight_decay, step, skipped):
+        step = max(step - skipped, int32(1))
         pace = divide(lr, correction(rate1, step))
         return factor, lr * weight_decay, rate1, rate2, pace, rsqrt(correction(rate2, step)), eps
 

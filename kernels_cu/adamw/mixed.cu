@@ -63,7 +63,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void adamw_mixed(
     const unsigned block = blockIdx.x - tensors.first_block[k];
     const auto begin = [=]() {
         const float factor = gradient_factor(inv_scale[0], norm[0], max_norm);
-        return AdamW(factor, lr, rate1, rate2, eps, weight_decay, step - skipped[0]);
+        return AdamW(factor, lr, rate1, rate2, eps, weight_decay, max(step - skipped[0], 1));
     };
     adamw_share<quad_t, THREADS, VECTORS, ROUNDS, true>(
         param, grad, exp_avg, exp_avg_sq, half, found, tensors.length[k], are_wide(tensors, k), block, begin);

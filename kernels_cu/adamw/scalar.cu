@@ -31,7 +31,7 @@ extern "C" __global__ void adamw_scalar(float* __restrict__ param, const element
     const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n && found[0] == 0.0f) {
         const float factor = gradient_factor(inv_scale[0], norm[0], max_norm);
-        const AdamW adamw(factor, lr, rate1, rate2, eps, weight_decay, step - skipped[0]);
+        const AdamW adamw(factor, lr, rate1, rate2, eps, weight_decay, max(step - skipped[0], 1));
         const element_t element = grad[i];
         float p = param[i], m = exp_avg[i], s = exp_avg_sq[i];
         adamw.update(p, to_float(element), m, s);
