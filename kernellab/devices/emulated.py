@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from kernellab.compile.binary import Binary
     from kernellab.trace import Trace
 
-KEPT_GROUPS = 256
+KEPT_KERNELS = 1024
 UNBOUNDED_THREADS = 256
 """Threads of a block for which the registers of a multiprocessor always suffice."""
 
@@ -68,8 +69,7 @@ class EmulatedDevice:
             What is to be run.
         language : {"cuda-c", "numba"}
         with_ladder : bool
-            False for a kernel that is compared with no other: its ladder is then not compiled, only used if
-            it is here already.
+            False for a kernel that is compared with no other: its ladder is then not compiled.
 
         Returns
         -------
@@ -98,10 +98,7 @@ class EmulatedDevice:
         groups = [_ladder(name, element, language, self.arch) for name, element in ladders]
         changed = tuple(kernel for kernel in asked if not is_stock(kernel))
         if not with_ladder:
-            groups = [
-                group if _key(group, language) in self._binaries else tuple(k for k in group if k in stock)
-                for group in groups
-            ]
+            groups = [tuple(kernel for kernel in group if kernel in stock) for group in groups]
         parts: list[tuple[Kernel, Binary]] = []
         for group in (*groups, *((changed,) if changed else ())):
             try:
@@ -115,14 +112,16 @@ class EmulatedDevice:
         return Program(self.name, language, self.arch, tuple(parts))
 
     def _group(self, group: Sequence[Kernel], language: Language) -> list[tuple[Kernel, Binary]]:
-        key = _key(group, language)
-        binaries = self._binaries.get(key)
-        if binaries is None:
-            binaries = compile_kernels(group, language, self.arch)
-            while len(self._binaries) >= KEPT_GROUPS:
-                self._binaries.pop(next(iter(self._binaries)))
-            self._binaries[key] = binaries
-        return list(zip(compiled_parts(group), binaries, strict=True))
+        """Return what a group was compiled to: together, unless each was compiled before, with whatever."""
+        keys = [(language, *_identity(kernel, language)) for kernel in group]
+        known = [self._binaries[key] for key in keys if key in self._binaries]
+        if len(known) < len(keys):
+            made = iter(compile_kernels(group, language, self.arch))
+            known = [tuple(islice(made, len(compiled_parts((kernel,))))) for kernel in group]
+            self._binaries |= zip(keys, known, strict=True)
+            while len(self._binaries) > max(KEPT_KERNELS, len(group)):
+                self._binaries.pop(next(iter(self._binaries)), None)
+        return list(zip(compiled_parts(group), chain(*known), strict=True))
 
     def run(self, program: Program, plan: Plan, *, sanitize: bool = False, is_counted: bool = True) -> Run:
         """Run a plan once: fresh inputs, poisoned outputs.
@@ -237,10 +236,6 @@ def compiled_parts(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
     return tuple(
         part for kernel in kernels for part in ((kernel, *kernel.parts) if kernel.stages else (kernel,))
     )
-
-
-def _key(group: Sequence[Kernel], language: Language) -> tuple[Any, ...]:
-    return language, *(_identity(kernel, language) for kernel in group)
 
 
 def _identity(kernel: Kernel, language: Language) -> tuple[Any, ...]:

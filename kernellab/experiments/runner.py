@@ -192,7 +192,7 @@ def _compile(
     is_timed: bool,
     say: Callable[[str], None],
 ) -> None:
-    """Compile what runs in each language: a problem's rungs together, those with tuned constants apart.
+    """Compile what runs in each language: a problem's rungs together, and those with tuned constants.
 
     `say` is told what is waited for.
     """
@@ -201,12 +201,9 @@ def _compile(
         for case in (point.case, point.large if is_timed else None):
             if case is not None:
                 kernel = point.kernel.tuned(case.sizes, where.limits.multiprocessors)
-                key = (
-                    f"{kernel.problem.name} {kernel.element}"
-                    if kernel is point.kernel
-                    else f"{kernel.id} {kernel.constants}"
-                )
-                groups.setdefault(key, {})[kernel.id] = kernel
+                of_what = kernel.element if kernel is point.kernel else "tuned"
+                group = groups.setdefault(f"{kernel.problem.name} {of_what}", {})
+                group[f"{kernel.id} {kernel.constants}"] = kernel
     jobs = [
         (tuple(k for k in kernels.values() if language == "cuda-c" or k.has_twin), language)
         for language in languages
