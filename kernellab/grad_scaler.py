@@ -18,7 +18,7 @@ from kernellab.devices import device as find_device
 from kernellab.errors import ExecutionError, SpecError
 from kernellab.kernel import Language
 from kernellab.measurement import scope
-from kernellab.tensor_calls import call, full
+from kernellab.tensor_calls import beside, call, full
 from kernellab.tensor_intake import Tensors, where_of
 from kernellab.tensor_lists import is_list
 
@@ -114,7 +114,13 @@ class GradScaler:
             }
             self._numbers["inv_scale"] = full(1 / start["scale"], arrays, self._place)
         elif arrays and where_of("GradScaler", arrays) != cuda_arrays.is_on_gpu(self._numbers["scale"]):
-            raise SpecError("GradScaler: it was used with arrays of another place; take one scaler for each")
+            if cuda_arrays.is_on_gpu(self._numbers["scale"]):
+                raise SpecError(
+                    "GradScaler: its numbers are on a GPU by now; take another one for NumPy arrays"
+                )
+            self._numbers = {
+                name: beside(number, arrays, self._place) for name, number in self._numbers.items()
+            }
         return self._numbers
 
     def _number(self, name: str) -> Any:

@@ -214,7 +214,15 @@ def scalar_of(value: Any, who: str, like: Sequence[Any], place: Device, dtype: s
         raise SpecError(f"{who} has shape {array.shape}, it must hold one number; pass one")
     if array.dtype != np.dtype(dtype):
         raise ArgumentError(f"{who} has dtype {array.dtype}, it must be {dtype}; convert it")
-    return array.reshape(1)
+    return beside(array.reshape(1), like, place)
+
+
+def beside(array: Any, like: Sequence[Any], place: Any) -> Any:
+    """Return an array where others live, if that is a GPU; as it is otherwise."""
+    if not _is_on_device(like, place) or cuda_arrays.is_on_gpu(array):
+        return array
+    with scope(place, tuple(like[:1]), "a number"):
+        return place.on_device(array, copy=True)
 
 
 def _constant(value: Any, like: Sequence[Any], place: Any, dtype: str) -> Any:

@@ -115,6 +115,18 @@ def test_bfloat16_keeps_its_name(world):
     assert (grads[0].host == 0.5).all()
 
 
+def test_numbers_follow_the_first_arrays_to_the_gpu(world):
+    scaler = kl.GradScaler(init_scale=2.0)
+    assert isinstance(scaler.inv_scale, np.ndarray)
+    params, grads, means, squares = (
+        on_gpu(world, 5, dtype=dtype) for dtype in ("float32", "float16", "float32", "float32")
+    )
+    kl.adamw(params, grads, means, squares, step=1, lr=1.0, inv_scale=scaler.inv_scale)
+    assert (params[0].host == 0.5).all()
+    scaler.unscale_(grads)
+    assert (grads[0].host == 0.5).all()
+
+
 def test_arrays_of_two_places_are_refused(world):
     params, means, squares = (on_gpu(world, 5, dtype="float32") for _ in range(3))
     with pytest.raises(kl.SpecError, match="some arrays are on a GPU and some are not"):
@@ -124,5 +136,5 @@ def test_arrays_of_two_places_are_refused(world):
 def test_a_scaler_stays_where_it_is(world):
     scaler = kl.GradScaler()
     scaler.unscale_(on_gpu(world, 5))
-    with pytest.raises(kl.SpecError, match="used with arrays of another place"):
+    with pytest.raises(kl.SpecError, match="its numbers are on a GPU by now; take another one"):
         scaler.scale(np.ones(3, "float16"))
