@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
+from functools import cache
 
 import pytest
 from experiment_runs import mutant_of, result_of, with_mutant
 
+from kernellab.devices import device
 from kernellab.experiments import FUNDAMENTALS, load
+from kernellab.kernel import Kernel
 
 LOOP = "for (long long f = 0; f < features; ++f)"
 
@@ -89,7 +92,23 @@ MUTANTS = {
         ("compaction fills", "masked_rows/compact", (LOOP, LOOP.replace("++f", "f += 2"))),
     ),
 }
-ROWS = [(name, *row) for name, rows in MUTANTS.items() for row in rows]
+ROWS = [(name, place) for name, rows in MUTANTS.items() for place in range(len(rows))]
+
+
+@pytest.fixture(scope="session")
+def mutants(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[Kernel]]:
+    """All mutants of an experiment, compiled together at the first call: its one disassembly serves all."""
+
+    @cache
+    def of(name: str) -> list[Kernel]:
+        made = [
+            mutant_of(kernel_id, tmp_path_factory.mktemp(name), *edits)
+            for _, kernel_id, *edits in MUTANTS[name]
+        ]
+        device("emulator").build(made)
+        return made
+
+    return of
 
 
 @pytest.mark.parametrize("name", FUNDAMENTALS)
@@ -100,15 +119,15 @@ def test_every_expectation_has_a_mutant(name: str) -> None:
     assert len(starts) == len(load(name).expectations)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[f"{row[0]}: {row[1]}" for row in ROWS])
-def test_mutant_breaks_its_expectation(row: tuple, tmp_path: Path) -> None:
-    name, start, kernel_id, *edits = row
+@pytest.mark.parametrize(("name", "place"), ROWS, ids=[f"{name}: {MUTANTS[name][i][0]}" for name, i in ROWS])
+def test_mutant_breaks_its_expectation(name: str, place: int, mutants: Callable[[str], list[Kernel]]) -> None:
+    start, kernel_id, *_ = MUTANTS[name][place]
     before = {
         outcome.text: outcome.verdict
         for outcome in result_of(name).expectations
         if outcome.language == "cuda-c"
     }
-    after = with_mutant(load(name), kernel_id, mutant_of(kernel_id, tmp_path, *edits))
+    after = with_mutant(load(name), kernel_id, mutants(name)[place])
     (broken,) = [outcome for outcome in after.expectations if outcome.text.startswith(start)]
     assert before[broken.text] == "held"
     assert broken.verdict == "failed", broken.found
