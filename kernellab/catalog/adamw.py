@@ -150,7 +150,11 @@ PROBLEM = Problem(
     reference=reference,
     magnitude=magnitude,
     cost=cost,
-    cases=(*tensors.cases(), Case("skipped", {"n": 1025}, contents="skipped")),
+    cases=(
+        *tensors.cases(),
+        Case("skipped", {"n": 1025}, contents="skipped"),
+        Case("skipped, float16", {"n": 1025}, contents="skipped", element="float16"),
+    ),
     roundings=16,
 )
 

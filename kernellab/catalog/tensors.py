@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from kernellab.catalog.streams import THREADS
 from kernellab.kernel import Geometry, covering
 from kernellab.problem import ELEMENTS, Array, Case, Operand, Sizes
+from kernellab.tensor_lists import each_of
 
 WIDE = {"THREADS": THREADS, "VECTORS": 4}
 SHAPE = {**WIDE, "TENSORS": 64}
@@ -25,15 +26,10 @@ LENGTHS = (1, 0, 33, 1025, 7, 4096, 128)
 
 def cases(contents: str = "random") -> tuple[Case, ...]:
     """Return one array and lists of arrays, of lengths around whole warps and vectors."""
+    sizes = {"n": sum(LENGTHS), "tensors": len(LENGTHS)}
     lists = [
-        Case(
-            f"{name}, {element}",
-            {"n": sum(lengths), "tensors": len(lengths)},
-            contents="lengths",
-            element=element,
-        )
+        Case(f"lengths from 0 to 4096, {element}", sizes, contents="lengths", element=element)
         for element in ELEMENTS
-        for name, lengths in (("lengths from 0 to 4096", LENGTHS),)
     ]
     return (
         Case("16 Ki elements", {"n": 2**14}, contents=contents),
@@ -86,7 +82,7 @@ TABLE = Geometry(("THREADS",), lambda at: (at["blocks"],))
 
 
 def chosen_for(sizes: Sizes, element: str) -> dict[str, int]:
-    """Return a larger table where there are more tensors, and fewer vectors a thread for small ones."""
+    """Return a larger table where there are more tensors."""
     return {"TENSORS": MOST_TENSORS if sizes.get("tensors", 1) > SHAPE["TENSORS"] else SHAPE["TENSORS"]}
 
 
@@ -105,8 +101,7 @@ def in_limits(constants: Sizes) -> str:
 
 def nbytes(given: Any) -> int:
     """Return the bytes of an array or of a list of such."""
-    arrays: Sequence[Any] = given if isinstance(given, list | tuple) else (given,)
-    return sum(int(array.size) * int(array.dtype.itemsize) for array in arrays)
+    return sum(int(array.size) * int(array.dtype.itemsize) for array in each_of(given))
 
 
 def special(n: int, rng: np.random.Generator) -> Array:
