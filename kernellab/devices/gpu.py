@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kernellab.arrays import ArraySpec, spec_of
 from kernellab.checks import Limits
-from kernellab.devices.emulated import EmulatedDevice
+from kernellab.devices.emulated import KEPT_GROUPS, EmulatedDevice
 from kernellab.devices.gpu_health import Health
 from kernellab.devices.gpu_launch import Launcher, architecture
 from kernellab.devices.gpu_memory import Memory
@@ -84,7 +84,7 @@ class GpuDevice:
         self._compilers: dict[str, EmulatedDevice] = {}
         self._stopwatches: dict[tuple[int, int], CudaStopwatch] = {}
         self._streams: dict[int, Any] = {}
-        self._programs: dict[tuple[str, str, str], tuple[Kernel, Any, str, Program]] = {}
+        self._programs: dict[tuple[Any, ...], tuple[Kernel, Any, str, Program]] = {}
 
     @property
     def number(self) -> int:
@@ -143,13 +143,15 @@ class GpuDevice:
         """
         if not isinstance(kernels, Kernel):
             return self._build(kernels, language, with_ladder)
-        key = (kernels.id, language, self.arch)
+        key = (kernels.id, language, self.arch, tuple(sorted(kernels.constants.items())))
         known = self._programs.get(key)
         if known is not None and known[0] == kernels and known[1] == _stamp(known[2]):
             return known[3]
         path = str(kernels.path) if language == "cuda-c" else ""
         stamp = _stamp(path)
         program = self._build(kernels, language, with_ladder)
+        while len(self._programs) >= KEPT_GROUPS:
+            self._programs.pop(next(iter(self._programs)))
         self._programs[key] = (kernels, stamp, path, program)
         return program
 

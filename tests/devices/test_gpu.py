@@ -129,6 +129,7 @@ def test_a_changed_source_is_built_again(world, device, tmp_path):
     second = device.build(kernel)
     assert second.binary(kernel).key != first.binary(kernel).key
     assert device.build(replace(kernel, constants={"MORE": 1})) is not second
+    assert device.build(kernel) is second  # two sets of constants by turns
 
 
 # -- what a block may have (C01, C02)
