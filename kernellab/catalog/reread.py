@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,10 @@ from kernellab.catalog import vectors
 from kernellab.kernel import Geometry, Kernel
 from kernellab.problem import Array, Arrays, Case, Cost, Operand, Parameter, Problem, Sizes
 
-TILE, THREADS = 4096, 256
-"""Floats of a tile, and the threads that read it, four vectors of four floats each."""
+TILE, THREADS, VECTORS = 4096, 256, 4
+"""Floats of a tile, and the threads that read it, so many vectors of four floats each."""
+SUMS = 4
+"""Of a thread of reread/registers: neighbouring multiply-adds share two operands, and none waits."""
 LARGEST = 4
 """The inputs are whole numbers below it: their sums are exact in whatever order."""
 
@@ -38,19 +41,22 @@ def reference(
     start: Array | None = None,
     shift: Array | None = None,
     mask: int = 0,
+    step: int = 1,
 ) -> dict[str, Array]:
     """Return, for each block and thread, the sum of data[2i] data[2i+1] over its floats of what is read, in float64."""
     if data is None or start is None:
         return {"y": _of_constants(np.asarray(shift), int(reads), mask)}
-    vectors_of = data.reshape(-1, TILE // (4 * THREADS), THREADS, 4)
+    tiles, tile = data.shape
+    vectors_of = data.reshape(tiles, VECTORS, tile // (4 * VECTORS), 4)
     products = vectors_of[..., 0::2].astype(np.float64) * vectors_of[..., 1::2]
     sums = products.sum(axis=(1, 3))
-    y = np.zeros((start.size, THREADS))
-    rounds, rest = divmod(int(reads), max(len(sums), 1))
-    if rounds:
-        y += rounds * sums.sum(axis=0)
+    round_of = tiles // gcd(step, tiles) if tiles else 1
+    rounds, rest = divmod(int(reads), round_of)
+    y = np.zeros((start.size, sums.shape[1]))
+    for read in range(round_of if rounds and start.size else 0):
+        y += rounds * sums[(start + read * step) % tiles]
     for read in range(rest if start.size else 0):
-        y += sums[(start + read) % len(sums)]
+        y += sums[(start + read * step) % tiles]
     return {"y": y}
 
 
@@ -65,10 +71,10 @@ def _of_constants(shift: Array, reads: int, mask: int) -> Array:
 
 
 def make_inputs(case: Case, rng: np.random.Generator) -> dict[str, Array]:
-    """Return tiles of small whole numbers, and where blocks start, as far apart as can be."""
+    """Return tiles of small whole numbers, and where blocks start, each a tile after the one before."""
     tiles, blocks = case.sizes["tiles"], case.sizes["blocks"]
-    data = rng.integers(0, LARGEST, (tiles, TILE), dtype=np.uint8).astype(np.float32)
-    start = np.arange(blocks) * tiles // max(blocks, 1)
+    data = rng.integers(0, LARGEST, (tiles, case.sizes.get("TILE", TILE)), dtype=np.uint8).astype(np.float32)
+    start = np.arange(blocks) % max(tiles, 1)
     return {"data": data, "start": start, "shift": rng.integers(0, TILE // 4, blocks)}
 
 
@@ -78,15 +84,15 @@ def cost(sizes: Sizes, arrays: Arrays) -> Cost:
     return Cost(bytes_read=read, bytes_written=4 * THREADS * sizes["blocks"])
 
 
-def case(tiles: int, blocks: int, reads: int) -> Case:
+def case(tiles: int, blocks: int, reads: int, step: int = 1) -> Case:
     """Return a case of a small set."""
-    name = f"{blocks} blocks read {reads} of {tiles} tiles"
-    return Case(name, {"tiles": tiles, "blocks": blocks}, {"reads": reads})
+    name = f"{blocks} blocks read {reads} of {tiles} tiles" + f", {step} apart" * (step > 1)
+    return Case(name, {"tiles": tiles, "blocks": blocks}, {"reads": reads, "step": step})
 
 
 PROBLEM = Problem(
     name="reread",
-    summary="y[b][t] = sum of data[2i] data[2i+1] over thread t's floats of `reads` tiles from start[b] on, round and round",
+    summary="y[b][t] = sum of data[2i] data[2i+1] over thread t's floats of `reads` tiles from start[b], `step` apart",
     operands=(
         Operand("data", "float32", ("tiles", "TILE")),
         Operand("start", "int64", ("blocks",), index_of="tiles"),
@@ -95,6 +101,7 @@ PROBLEM = Problem(
     ),
     parameters=(
         Parameter("reads", "int32", default=16, minimum=0),
+        Parameter("step", "int32", default=1, minimum=0),
         Parameter("mask", "int32", default=63, minimum=0, maximum=TILE // 4 - 1),
     ),
     make_inputs=make_inputs,
@@ -105,7 +112,16 @@ PROBLEM = Problem(
         case(1, 2, 16),
         *(
             case(*numbers)
-            for numbers in ((3, 3, 7), (2, 1, 0), (1, 3, 35), (1, 2, 517), (2, 0, 4), (0, 0, 4))
+            for numbers in (
+                (3, 3, 7),
+                (2, 1, 0),
+                (1, 3, 35),
+                (1, 2, 517),
+                (2, 0, 4),
+                (0, 0, 4),
+                (4, 3, 11, 2),
+                (3, 2, 9, 8),
+            )
         ),
     ),
 )
@@ -131,15 +147,17 @@ def everywhere(TILE: int, THREADS: int) -> Any:
     load, add = products()
     ZERO, STEP = float32(0), 4 * THREADS
 
-    def reread_global(data, start, y, reads):
+    def reread_global(data, start, y, reads, step):
         b, t = cuda.blockIdx.x, cuda.threadIdx.x
         tile, tiles, total = start[b], data.shape[0], ZERO
+        ahead = step % tiles
         for _ in range(reads):
             first = tile * TILE + 4 * t
             one, two = load(data, first), load(data, first + STEP)
             three, four = load(data, first + 2 * STEP), load(data, first + 3 * STEP)
             total = add(add(add(add(total, one), two), three), four)
-            tile = tile + 1 if tile + 1 < tiles else 0
+            tile += ahead
+            tile -= 0 if tile < tiles else tiles
         y[b, t] = total
 
     return reread_global
@@ -172,12 +190,33 @@ def shared(TILE: int, THREADS: int) -> Any:
     return reread_shared
 
 
-def registers(TILE: int, THREADS: int) -> Any:
+def registers(TILE: int, THREADS: int, SUMS: int) -> Any:
     """Make the twin of reread/registers."""
     from numba import cuda, float32
 
     load, add = products()
     ZERO, STEP, EACH = float32(0), 4 * THREADS, 16  # as often as the CUDA C is unrolled
+    ONE, TWO, THREE, SIX = float32(1), float32(2), float32(3), float32(6)
+
+    @cuda.jit(device=True)
+    def add_to_all(totals, floats):
+        a, b, c, d = totals
+        x, y, z, w = floats
+        a, b, c, d = cuda.fma(x, y, a), cuda.fma(x, y, b), cuda.fma(x, y, c), cuda.fma(x, y, d)
+        return cuda.fma(z, w, a), cuda.fma(z, w, b), cuda.fma(z, w, c), cuda.fma(z, w, d)
+
+    def four_sums(data, start, y, reads):
+        b, t = cuda.blockIdx.x, cuda.threadIdx.x
+        first, totals = start[b] * TILE + 4 * t, (ZERO, ONE, TWO, THREE)
+        one, two = load(data, first), load(data, first + STEP)
+        three, four = load(data, first + 2 * STEP), load(data, first + 3 * STEP)
+        for _ in range(reads // EACH):
+            for _ in range(EACH // SUMS):
+                totals = add_to_all(add_to_all(add_to_all(add_to_all(totals, one), two), three), four)
+        total = totals[0] + totals[1] + totals[2] + totals[3] - SIX
+        for _ in range(reads % EACH):
+            total = add(add(add(add(total, one), two), three), four)
+        y[b, t] = total
 
     def reread_registers(data, start, y, reads):
         b, t = cuda.blockIdx.x, cuda.threadIdx.x
@@ -191,7 +230,8 @@ def registers(TILE: int, THREADS: int) -> Any:
             total = add(add(add(add(total, one), two), three), four)
         y[b, t] = total
 
-    return reread_registers
+    four_sums.__name__ = reread_registers.__name__
+    return reread_registers if SUMS == 1 else four_sums
 
 
 def constant(TILE: int, THREADS: int) -> Any:
@@ -216,6 +256,14 @@ def constant(TILE: int, THREADS: int) -> Any:
 
 def four_vectors(constants: Sizes) -> str:
     """Return why the constants do not suit the kernels, or nothing."""
+    tile, threads, sums = constants["TILE"], constants["THREADS"], constants.get("SUMS", SUMS)
+    if tile != 4 * VECTORS * threads:
+        return f"TILE is {tile} and THREADS {threads}, TILE must be {4 * VECTORS} THREADS"
+    return "" if sums in (1, SUMS) else f"SUMS is {sums}, it must be 1 or {SUMS}"
+
+
+def only(constants: Sizes) -> str:
+    """Return why the constants are not those of the table that is built in, or nothing."""
     tile, threads = constants["TILE"], constants["THREADS"]
     is_right = (tile, threads) == (TILE, THREADS)
     return "" if is_right else f"TILE is {tile} and THREADS {threads}, they must be {TILE} and {THREADS}"
@@ -230,27 +278,27 @@ def one_tile(sizes: Sizes) -> str:
 def rung(name: str, twin: Any, arguments: tuple[str, ...], **changes: Any) -> Kernel:
     """Return a kernel whose block b makes the sums y[b]."""
     dynamic = changes.pop("dynamic", None)
+    constants = {"TILE": TILE, "THREADS": THREADS, **changes.pop("constants", {})}
     return Kernel(
         PROBLEM,
         name,
         arguments,
         Geometry(("THREADS",), lambda at: (at["blocks"],), dynamic_shared=dynamic),
         twin,
-        constants={"TILE": TILE, "THREADS": THREADS},
-        constraint=four_vectors,
+        constants=constants,
         alignment=16,
-        **changes,
+        **{"constraint": four_vectors, **changes},
     )
 
 
 LADDER = (
-    rung("global", everywhere, ("data", "start", "y", "reads", "tiles")),
-    rung("constant", constant, ("shift", "y", "reads", "mask")),
+    rung("global", everywhere, ("data", "start", "y", "reads", "step", "tiles")),
+    rung("constant", constant, ("shift", "y", "reads", "mask"), constraint=only),
     rung(
         "shared",
         shared,
         ("data", "start", "y", "reads", "tiles"),
         dynamic=lambda at: 4 * at["TILE"] * at["tiles"],
     ),
-    rung("registers", registers, ("data", "start", "y", "reads"), refusal=one_tile),
+    rung("registers", registers, ("data", "start", "y", "reads"), refusal=one_tile, constants={"SUMS": SUMS}),
 )

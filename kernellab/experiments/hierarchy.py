@@ -99,7 +99,7 @@ def arithmetic_fills_the_loop(rows: Rows) -> Found:
     warps = BLOCKS * reread.THREADS // 32
     adds = (MANY - FEW) * warps * reread.TILE / (2 * reread.THREADS)
     each = more(rows, "registers", "reads", "warp_instructions") / adds
-    return 1 <= each <= 1.15, f"{number(each, 3)} instructions a multiply-add"
+    return 1 <= each <= 1.05, f"{number(each, 3)} instructions a multiply-add"
 
 
 def issue_is_no_limit(rows: Rows) -> Found:
@@ -190,8 +190,12 @@ EXPERIMENT = Experiment(
         "so that no compiler has taken it out.",
         "A figure is the slope between few repetitions and many: the launch, its ramp and the pass that fills the "
         "caches fall out. Cycles are of the SM clock counted on the device between the samples.",
-        "Every block reads the whole set, each from a place of its own: shared out among blocks, 32 MiB would sit "
-        "in the L1s of 132 multiprocessors and pass for the L2. A walk's lines are visited in random order, "
-        "one node a line, so that nothing fetched early is the next.",
+        "One block on a multiprocessor, and all blocks together pass through the set before any of it is read "
+        "again: two in one place would find in its L1 what the other brought, and shared out for good 32 MiB would "
+        "sit in the L1s of 132 multiprocessors and pass for the L2. What DRAM gives is measured on bytes that are "
+        "read once: of a set four times the L2 a cache that keeps old lines still answers for some. A walk's lines "
+        "are visited in random order, one node a line, so that nothing fetched early is the next.",
+        "The registers are two banks of one port: of three operands two are in one bank, so that a multiply-add "
+        "takes two clocks unless it shares operands with the one before (the flag .reuse in the machine code).",
     ),
 )

@@ -3,10 +3,19 @@
 Every figure is a slope: the same launch is timed with few repetitions and with many, and what does not repeat
 (launch, ramp, the first pass that fills the caches) falls out of the difference. The SM clock is counted on the
 device between the samples, so that a figure in cycles is one of the run's own.
+
+A point of the sweep of sets: one block on each multiprocessor, so that nobody shares its L1; in each round the
+blocks read tiles one after the other, and the next round goes on behind them. All blocks together thus pass through
+the set once before any of it is read again, and each block comes to all of its tiles. A multiprocessor reads a line
+again after as many other bytes as the set has (a set of fewer tiles than blocks is read by several in one round, each
+past its own L1): from its L1 where that holds the set, else from what lies behind. The
+L2 is asked for it again after a pass of the set, which of a set larger than it is partly there still, as nothing
+makes a cache drop the oldest first: sets beyond four times the L2 are therefore read once and not again.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,15 +27,21 @@ from kernellab.kernel import Kernel, Language
 from kernellab.problem import Arrays, Case
 
 KIB, MIB = 2**10, 2**20
-SETS = sorted({2**k for k in range(14, 29)} | {192 * KIB, 24 * MIB, 40 * MIB, 48 * MIB, 96 * MIB})
-"""Bytes of what is read again: from what an L1 holds to what no L2 does."""
-TABLES = sorted({*SETS, 8 * KIB, 512 * MIB})
-COARSE = [4**k for k in range(7, 15)]
+SETS = sorted({2**k for k in range(16, 29)} | {192 * KIB, 24 * MIB, 40 * MIB, 48 * MIB, 96 * MIB})
+"""Bytes of what is read: from what an L1 holds, as whole tiles of a multiprocessor, to what no L2 does."""
+TABLES = sorted({*SETS, 8 * KIB, 16 * KIB, 32 * KIB, 512 * MIB})
+COARSE = [4**k for k in range(8, 15)]
 """Of both, where a glance is enough."""
 CONSTANTS = (KIB, 2 * KIB, 4 * KIB, 8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB)
 SHARED_SET, SHARED_TABLE = 32 * KIB, 32 * KIB
 BLOCKS = 4
 """Of 256 threads for each multiprocessor: eight warps a scheduler, which hide what one waits for."""
+WIDE = {"TILE": BLOCKS * reread.TILE, "THREADS": BLOCKS * reread.THREADS}
+"""The same warps in one block, which reads global memory."""
+ALONE = {"TILE": reread.TILE * 32 // reread.THREADS, "THREADS": 32, "SUMS": 1}
+"""One warp, each of whose multiply-adds waits for the one before."""
+AGAIN = 4
+"""Sets of more L2s than this are read once."""
 READS, NEAR_READS, STEPS = (256, 512), (4096, 8192), (4096, 8192)
 """Few and many. A walk of few steps is twice round a table that the L1 holds."""
 RULE = Rule(minimum=9, maximum=45, budget=0.25, queue=9)
@@ -129,29 +144,51 @@ def slope(
         device.memory.free_pools()
 
 
-def _reread(device: Any, language: Language, rung: str, nbytes: int, blocks: int) -> Reach:
-    is_far = rung in ("shared", "global")
-    case = Case("set", {"tiles": nbytes // (4 * reread.TILE) if is_far else 1, "blocks": blocks})
-    each, mask = kernel(f"reread/{rung}"), {"mask": nbytes // 16 - 1} if rung == "constant" else {}
+def order(tiles: int, blocks: int, again: bool) -> tuple[int, tuple[int, int]]:
+    """Return how far a block steps, and few and many reads: no further than once through the set, unless `again`.
+
+    Examples
+    --------
+    >>> order(256, 132, again=True), order(4096, 132, again=False)
+    ((133, (256, 512)), (133, (15, 30)))
+    """
+    step = next(each for each in range(blocks, blocks + tiles + 1) if math.gcd(each, tiles) == 1)
+    once = tiles // step
+    return step, READS if again or once < 2 else (once // 2, once)
+
+
+def _reread(
+    device: Any, language: Language, rung: str, nbytes: int, blocks: int, constants: Mapping[str, int]
+) -> Reach:
+    each = kernel(f"reread/{rung}").with_constants(**constants)
+    tile = 4 * each.constants["TILE"]
+    tiles, counts, more = 1, NEAR_READS, {}
+    if rung in ("shared", "global"):
+        tiles, counts = nbytes // tile, READS
+    if rung == "global":
+        more["step"], counts = order(tiles, blocks, again=nbytes <= AGAIN * device.l2_bytes)
+    elif rung == "constant":
+        more["mask"] = nbytes // 16 - 1
+    case = Case("set", {"tiles": tiles, "blocks": blocks, "TILE": each.constants["TILE"]})
     arrays = each.problem.inputs(case)
-    counts = READS if is_far else NEAR_READS
-    seconds, hz, timings = slope(device, language, each, arrays, "reads", counts, mask)
+    seconds, hz, timings = slope(device, language, each, arrays, "reads", counts, more)
     # A tile for each read; registers are read three for two words; a constant comes once for a warp.
     share = {"registers": OPERANDS / 2, "constant": 1 / 32}.get(rung, 1.0)
-    return Reach(BANDWIDTH, rung, nbytes, 4 * reread.TILE * share * blocks / seconds, hz, timings)
+    return Reach(BANDWIDTH, rung, nbytes, tile * share * blocks / seconds, hz, timings)
 
 
 def bandwidths(
     device: Any, language: Language, sets: Sequence[int], say: Callable[[str], object] = lambda what: None
 ) -> tuple[Reach, ...]:
     """Measure registers, shared memory, constants, and global memory by the size of the set."""
-    blocks = BLOCKS * device.limits.multiprocessors
+    processors = device.limits.multiprocessors
     constants = [("constant", nbytes) for nbytes in CONSTANTS if nbytes <= 4 * reread.TILE]
     points = [("registers", 0), ("shared", SHARED_SET), *constants]
     found = []
     for rung, nbytes in [*points, *(("global", nbytes) for nbytes in sets)]:
         say(f"bandwidth: {rung}, {nbytes >> 10} KiB")
-        found.append(_reread(device, language, rung, nbytes, blocks))
+        blocks, wide = (processors, WIDE) if rung == "global" else (BLOCKS * processors, {})
+        found.append(_reread(device, language, rung, nbytes, blocks, wide))
     return tuple(found)
 
 
@@ -159,10 +196,12 @@ def latencies(
     device: Any, language: Language, tables: Sequence[int], say: Callable[[str], object] = lambda what: None
 ) -> tuple[Reach, ...]:
     """Measure an instruction, shared memory, constants and global memory by the size of the table."""
-    # One block: each thread's additions wait for each other, and nobody else is there to fill in.
-    block = _reread(device, language, "registers", 0, 1)
-    chained = reread.TILE // (2 * reread.THREADS)  # multiply-adds of a thread for each time the tile is read
-    seconds = 4 * reread.TILE * OPERANDS / 2 / block.value / chained
+    # One warp: its additions wait for each other, and no other takes its turn at the banks of the registers.
+    block = _reread(device, language, "registers", 0, 1, ALONE)
+    chained = ALONE["TILE"] // (
+        2 * ALONE["THREADS"]
+    )  # multiply-adds of a thread for each time the tile is read
+    seconds = 4 * ALONE["TILE"] * OPERANDS / 2 / block.value / chained
     found = [Reach(LATENCY, "registers", 0, seconds, block.hz, block.timings)]
     points = [("shared", SHARED_TABLE), *(("constant", each) for each in CONSTANTS)]
     for rung, nbytes in [*points, *(("global", each) for each in tables)]:

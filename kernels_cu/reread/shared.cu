@@ -1,7 +1,7 @@
 // reread/shared: the same reads of a set that the block has brought into shared memory.
 //
 // computes  y[b][t] = products of neighbours in thread t's part of `reads` tiles from start[b] on, round and round
-// mapping   block b -> all tiles, brought once; then as reread/global
+// mapping   block b -> all tiles, brought once; then as reread/global, a step of 1
 // load data 16 sectors/request
 // load start 1 sectors/request
 // store y 4 sectors/request

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import math
+import re
+import subprocess
+from itertools import pairwise
 from pathlib import Path
+from statistics import mode
 
 import pytest
 from timing_fakes import FakeGpu, FakeStopwatch
 
+from kernellab import catalog
+from kernellab.compile.toolchain import require_nvdisasm
+from kernellab.devices.emulated import EmulatedDevice
 from kernellab.experiments import atomics, levels
 from kernellab.experiments.levels import BANDWIDTH, LATENCY, Reach
 from kernellab.instruments.clock import Timing
@@ -51,8 +59,8 @@ def test_each_level_is_a_row_and_what_is_published_a_bar(
     levels_of = {(row["quantity"], row["level"]): row for row in shown_rows(found)}
     assert levels_of[BANDWIDTH, "L1"]["ratio"] == pytest.approx(120 / 128)
     assert levels_of[BANDWIDTH, "L2"]["ratio"] == pytest.approx(38 * HZ * PROCESSORS / 9.77e12)
-    assert levels_of[LATENCY, "L1"]["ratio"] == pytest.approx((37 - 4) / 32)  # without making the address
-    assert levels_of[LATENCY, "constant"]["measured"].startswith("32.0 cycles")
+    assert levels_of[LATENCY, "L1"]["ratio"] == pytest.approx((37 - 6) / 32)  # without making the address
+    assert levels_of[LATENCY, "constant"]["measured"].startswith("29.0 cycles")
     assert levels_of[LATENCY, "shared"]["figure"] is None
     assert len(found.bars) == len(hierarchy.FIGURES)
     assert [text for text, is_near in found.bars.items() if not is_near] == []
@@ -63,6 +71,49 @@ def test_each_level_is_a_row_and_what_is_published_a_bar(
     text = section([again])
     assert "additions by the addresses they go to" in text
     assert "| latency | L2 | 16 MiB |" in text
+
+
+def test_more_than_a_peak_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = run(monkeypatch, shared=128.5)  # within what the clocks may do
+    assert not any("refused" in line for line in found.lines)
+    found = run(monkeypatch, shared=131.0)
+    (refused,) = [row for row in shown_rows(found) if "refused" in str(row["measured"])]
+    assert (refused["quantity"], refused["level"]) == (BANDWIDTH, "shared")
+    assert math.isnan(refused["ratio"])
+    assert [is_near for text, is_near in found.bars.items() if "refused" in text] == [False]
+    peaks = {level for (_, level), figure in hierarchy.FIGURES.items() if figure.is_peak}
+    assert peaks == {"registers", "shared", "L1", "DRAM"}
+
+
+WORD = re.compile(r"/\* 0x([0-9a-f]{16}) \*/")
+STALL = 105 - 64
+"""Of an instruction's 128 bits the one where its stall count of four begins, in the upper word."""
+
+
+@pytest.mark.parametrize("rung", ["shared", "constant", "global"])
+def test_cycles_of_an_address_are_those_of_the_machine_code(rung: str, tmp_path: Path) -> None:
+    each = catalog.kernel(f"chase/{rung}")
+    program = EmulatedDevice().build(each)
+    (tmp_path / "chase.cubin").write_bytes(program.binary(each).cubin or b"")
+    command = [require_nvdisasm(), "-c", "-hex", str(tmp_path / "chase.cubin")]
+    listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    (code,) = [part for part in listing.split(".section\t.text.") if part.startswith(program.entry(each))]
+    found = []
+    for line in code.splitlines():
+        word = WORD.search(line)
+        if ";" in line and word:
+            found.append(line)
+        elif word:
+            found[-1] += f" stall {int(word[1], 16) >> STALL & 15}"
+    loads = [i for i, line in enumerate(found) if re.search(r" (LDS|LDC|LDG\.E\.CONSTANT) ", line)]
+    # In the middle of the loop, where nothing but what makes the address stands between two loads.
+    waits = [
+        sum(int(line.rsplit(" ", 1)[1]) for line in found[before + 1 : after])
+        for before, after in pairwise(loads)
+        if after - before == (3 if rung == "constant" else 2)
+    ]
+    assert len(waits) >= 10
+    assert mode(waits) == hierarchy.ADDRESS[rung]  # one or two have the loop's own instructions about them
 
 
 def test_a_bar_is_missed_and_no_other_chip_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:

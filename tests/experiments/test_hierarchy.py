@@ -54,15 +54,15 @@ MUTANTS = {
         (
             "every read that is timed",
             "reread/global",
-            ("tile = tile + 1 < tiles ? tile + 1 : 0;", "tile = tile; if (read) break;"),
+            ("tile += ahead;", "tile += ahead; if (read) break;"),
         ),
         (
             "what registers, constants or",
             "reread/registers",
-            ("for (int read = 0", "const volatile float* again = data;\nfor (int read = 0"),
-            ("        }\n    }\n    y[", "        }\n        sum += 0.0f * again[threadIdx.x];\n    }\n    y["),
+            ("for (int round = 0", "const volatile float* again = data;\nfor (int round = 0"),
+            ("held[v].y, sums[s])", "held[v].y, sums[s]) + 0.0f * again[threadIdx.x]"),
         ),
-        ("in registers nearly", "reread/registers", ("#pragma unroll 16", "#pragma unroll 1")),
+        ("in registers nearly", "reread/registers", ("#pragma unroll(16 / SUMS)", "#pragma unroll 1")),
         (
             "reads from memory take",
             "reread/shared",
@@ -169,11 +169,26 @@ def test_a_launch_and_its_first_pass_fall_out_of_a_slope(gpu: Levelled) -> None:
     assert found["registers"].value == pytest.approx(1e-8 / 8)  # eight multiply-adds a tile and thread
     given = levels.plateaus(levels.bandwidths(gpu, "cuda-c", SETS), gpu.l2_bytes)
     blocks, tile = gpu.limits.multiprocessors, 4 * 4096
-    assert given["L1"].value == pytest.approx(blocks * tile / 1e-7)
+    assert given["L1"].value == pytest.approx(blocks * 4 * tile / 1e-7)  # in one block what else four read
     assert given["constant"].value == pytest.approx(blocks * tile / 32 / 1e-8)  # once for a warp
     assert given["registers"].value == pytest.approx(
         blocks * tile * 1.5 / 1e-8
     )  # three operands for two words
+
+
+def test_a_set_is_read_once_by_all_before_any_of_it_is_read_again() -> None:
+    blocks = np.arange(132)[:, None]
+    for nbytes in levels.SETS:
+        tiles = nbytes // (4 * levels.WIDE["TILE"])
+        assert nbytes % (4 * levels.WIDE["TILE"]) == 0
+        step, (few, many) = levels.order(tiles, len(blocks), again=nbytes <= 240 * levels.MIB)
+        passed = (blocks + step * np.arange(tiles // step)) % tiles
+        assert np.unique(passed).size == passed.size
+        own = step * np.arange(tiles) % tiles
+        assert np.unique(own).size == tiles  # more than an L1 holds between two reads of a tile
+        if nbytes > 240 * levels.MIB:
+            assert 2 * few == many <= tiles // step
+    assert levels.order(3, 132, again=False) == (133, levels.READS)
 
 
 def test_tables_that_fit_are_warm_and_large_ones_are_not(gpu: Levelled) -> None:
