@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kernellab.arrays import ArraySpec, spec_of
 from kernellab.checks import Limits
-from kernellab.devices.emulated import KEPT_GROUPS, EmulatedDevice
+from kernellab.devices.emulated import KEPT_KERNELS, EmulatedDevice
 from kernellab.devices.gpu_health import Health
 from kernellab.devices.gpu_launch import Launcher, architecture
 from kernellab.devices.gpu_memory import Memory
@@ -150,7 +150,7 @@ class GpuDevice:
         path = str(kernels.path) if language == "cuda-c" else ""
         stamp = _stamp(path)
         program = self._build(kernels, language, with_ladder)
-        while len(self._programs) >= KEPT_GROUPS:
+        while len(self._programs) >= KEPT_KERNELS:
             self._programs.pop(next(iter(self._programs)))
         self._programs[key] = (kernels, stamp, path, program)
         return program
