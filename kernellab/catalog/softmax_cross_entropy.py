@@ -216,10 +216,11 @@ def registers(THREADS: int, GROUP: int, VECTORS: int, element: str) -> Any:
     read_row, write_row = row_twins.row_access(element, GROUP, VECTORS)
     work = softmax.work(element, GROUP, VECTORS)
     take, meet, merge = work.take, work.meet, work.merge
-    _, raised, _ = softmax.raising(element)
+    _, raised, raised_from = softmax.raising(element)
     load, _ = elements.vector_access(element)
-    to_float, _ = elements.conversions(element)
-    put, starts_at_vectors = row_twins.put(PER), row_twins.starts_at_vectors(element)
+    to_float, from_float = elements.conversions(element)
+    put, take_all, added = row_twins.put(PER), row_twins.taken(PER), row_twins.summed(PER)
+    starts_at_vectors = row_twins.starts_at_vectors(element)
     logit, loss_of, divide = reading(element), losing(), cuda.libdevice.fdiv_rn
     ZERO, ONE, LOWEST, NAN = float32(0), float32(1), float32(-np.inf), float32(np.nan)
     UNIT = float32(1 if element == "float32" else math.log(2))
@@ -229,67 +230,68 @@ def registers(THREADS: int, GROUP: int, VECTORS: int, element: str) -> Any:
         return min(max(end - start, int64(0)), int64(HELD))
 
     @cuda.jit(device=True, forceinline=True)
-    def gather(x, bias, r, start, held, member, is_aligned, value, added):
+    def gather(x, bias, r, start, held, member, is_aligned, value):
         read_row(x, r, start, held, member, is_aligned, LOWEST, value, 0)
         if bias.size:
-            for i in range(ITEMS):
-                added[i] = ZERO
             if is_aligned:
                 for v in range(VECTORS):
                     at = (v * GROUP + member) * PER
                     if at < held:
-                        put(added, v * PER, load(bias, start + at))
+                        here = take_all(value, v * PER)
+                        put(value, v * PER, added(here, load(bias, start + at)))
             else:
                 for i in range(ITEMS):
                     if i * GROUP + member < held:
-                        added[i] = to_float(bias[start + i * GROUP + member])
-            for i in range(ITEMS):
-                value[i] += added[i]
+                        value[i] += to_float(bias[start + i * GROUP + member])
+        return take(value, 0, held, member, is_aligned)
 
     @cuda.jit(device=True, forceinline=True)
-    def leave(dx, r, start, held, member, is_aligned, own, found, label, scale, value):
-        near = label - start
-        factor = divide(raised(own[0] - found[0]), found[1])
-        lead, step = (PER * member, 1) if is_aligned else (member, GROUP)
+    def leave(dx, r, start, held, member, is_aligned, own, found, scale, value):
+        factor = divide(raised(own[0] - found[0]), found[1]) * scale
         for i in range(ITEMS):
-            column = lead + i // PER * PER * GROUP + i % PER * step
-            value[i] = (value[i] * factor - (ONE if column == near else ZERO)) * scale
+            value[i] *= factor
         write_row(dx, r, start, held, member, is_aligned, value, 0)
+
+    @cuda.jit(device=True, forceinline=True)
+    def leave_label(x, labels, bias, dx, loss, r, member, is_aligned, found, scale):
+        label = labels[r]
+        is_class = label >= 0 and label < x.shape[1]
+        piece = PER if is_aligned else 1
+        if member == (label // piece % GROUP if is_class else 0):
+            lost = NAN
+            if is_class:
+                picked = logit(x, bias, r, label)
+                shift = ZERO if found[0] == LOWEST else found[0]
+                share = divide(raised_from(picked, shift), found[1])
+                dx[r, label] = from_float((share - ONE) * scale)
+                lost = loss_of(found[0] * UNIT, found[1], picked)
+            loss[r] = lost
 
     def softmax_cross_entropy_registers(x, labels, bias, dx, loss, scale):
         scratch = cuda.shared.array((1, 32, 2), float32, alignment=8)
-        value, added = cuda.local.array(ITEMS, float32), cuda.local.array(ITEMS, float32)
+        value = cuda.local.array(ITEMS, float32)
         count, columns = x.shape
         member = cuda.threadIdx.x % GROUP
         r = cuda.blockIdx.x * (THREADS // GROUP) + cuda.threadIdx.x // GROUP
         is_aligned = starts_at_vectors(x, dx, columns) and starts_at_vectors(bias, bias, 0)
         end = columns if r < count else 0
-        label = int64(-1)
-        if r < count:
-            label = labels[r]
         found = LOWEST, ZERO
-        own = found
-        held = int64(0)
-        for start in range(0, columns, HELD):
-            held = held_of(end, start)
-            gather(x, bias, r, start, held, member, is_aligned, value, added)
-            own = take(value, 0, held, member, is_aligned)
-            found = merge(found, meet(own, held, member, is_aligned, scratch, 0))
-            if columns > HELD:
-                cuda.syncthreads()
-        if r < count and member == 0:
-            lost = NAN
-            if label >= 0 and label < columns:
-                lost = loss_of(found[0] * UNIT, found[1], logit(x, bias, r, label))
-            loss[r] = lost
         if columns <= HELD:
-            leave(dx, r, 0, held, member, is_aligned, own, found, label, scale, value)
+            own = gather(x, bias, r, 0, end, member, is_aligned, value)
+            found = meet(own, end, member, is_aligned, scratch, 0)
+            leave(dx, r, 0, end, member, is_aligned, own, found, scale, value)
         else:
             for start in range(0, columns, HELD):
                 held = held_of(end, start)
-                gather(x, bias, r, start, held, member, is_aligned, value, added)
-                own = take(value, 0, held, member, is_aligned)
-                leave(dx, r, start, held, member, is_aligned, own, found, label, scale, value)
+                own = gather(x, bias, r, start, held, member, is_aligned, value)
+                found = merge(found, meet(own, held, member, is_aligned, scratch, 0))
+                cuda.syncthreads()
+            for start in range(0, columns, HELD):
+                held = held_of(end, start)
+                own = gather(x, bias, r, start, held, member, is_aligned, value)
+                leave(dx, r, start, held, member, is_aligned, own, found, scale, value)
+        if r < count:
+            leave_label(x, labels, bias, dx, loss, r, member, is_aligned, found, scale)
 
     return softmax_cross_entropy_registers
 

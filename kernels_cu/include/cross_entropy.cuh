@@ -4,7 +4,6 @@
 #define KERNELLAB_CROSS_ENTROPY_CUH
 
 #include "backward.cuh"
-#include "gelu.cuh"
 #include "softmax.cuh"
 
 #define NOT_A_NUMBER __int_as_float(0x7fc00000)
@@ -26,6 +25,23 @@ __device__ __forceinline__ float logit(const T* __restrict__ x, const T* __restr
     return value;
 }
 
+// The same columns of a bias, added: a reader of its own, so that its loads are counted as such.
+template <class S>
+__device__ __forceinline__ void add_bias(const typename S::T* __restrict__ bias, S share, float* value) {
+#pragma unroll
+    for (int s = 0; s < S::STEPS; ++s) {
+        if (share.has(s)) {
+            const typename S::Held loaded = reinterpret_cast<const typename S::Held*>(bias)[share.at(s)];
+            float added[S::PIECE];
+            unpack<typename S::T>(loaded, added);
+#pragma unroll
+            for (int i = 0; i < S::PIECE; ++i) {
+                value[s * S::PIECE + i] += added[i];
+            }
+        }
+    }
+}
+
 // What a kernel takes. A bias of no elements is none; a label that is no class gives a loss of NaN.
 template <class T>
 struct Entropy {
@@ -36,75 +52,91 @@ struct Entropy {
     long long rows, columns, biases;
     float scale;
 
+    // Exponentials of columns `start` on, and what a warp finds in them.
     template <class S>
-    __device__ __forceinline__ void gather(long long row, long long start, S share, float* value) const {
+    __device__ __forceinline__ Pair take(long long row, long long start, S share, float* value) const {
         read(x + row * columns + start, share, true, value);
         if (biases) {
-            float added[S::ITEMS];
-            read_bias(bias + start, share, added);
-#pragma unroll
-            for (int i = 0; i < S::ITEMS; ++i) {
-                value[i] += added[i];
-            }
+            add_bias(bias + start, share, value);
         }
+        return Softmax<T>::take(share, kept(share, value));
     }
 
-    // A share's exponentials, relative to what the lanes of a warp have in common, to gradients.
+    // A share's exponentials to probabilities times the scale: gradients but for the label's.
     template <class S>
-    __device__ __forceinline__ void leave(long long row, long long start, S share, Pair own, Pair all,
-                                          long long label, float* value) const {
-        const float factor = Softmax<T>::settle(own, all);
-        const long long near = label - start;
+    __device__ __forceinline__ void leave(T* dx, S share, Pair own, Pair all, float* value) const {
+        const float factor = Softmax<T>::settle(own, all) * scale;
 #pragma unroll
         for (int i = 0; i < S::ITEMS; ++i) {
-            const int column = share.at(i / S::PIECE) * S::PIECE + i % S::PIECE;
-            value[i] = (value[i] * factor - (column == near ? 1.0f : 0.0f)) * scale;
+            value[i] *= factor;
         }
-        write_dx(dx + row * columns + start, share, value);
+        write_dx(dx, share, value);
     }
 
-    // The maximum of 16-bit elements comes in the unit of powers of two.
-    __device__ __forceinline__ float loss_at(long long row, Pair all, long long label) const {
-        float lost = NOT_A_NUMBER;
-        if (label >= 0 && label < columns) {
-            const float picked = logit(x + row * columns, bias, biases, label);
-            lost = loss_of(sizeof(T) == 4 ? all.first : all.first * LN_2, all.second, picked);
+    // The loss, and the label's gradient, by the thread that has written its probability: to compare each column with
+    // the label would keep many registers. Its logit is read again, which is at hand. The maximum of 16-bit elements
+    // comes in the unit of powers of two.
+    template <class S>
+    __device__ __forceinline__ void leave_label(long long row, int member, Pair all) const {
+        const long long label = labels[row];
+        const bool is_class = label >= 0 && label < columns;
+        if (member == (is_class ? (int)(label / S::PIECE % S::members) : 0)) {
+            float lost = NOT_A_NUMBER;
+            if (is_class) {
+                const float picked = logit(x + row * columns, bias, biases, label);
+                const float share = raised<T>(picked, Softmax<T>::shift_of(all.first)) / all.second;
+                dx[row * columns + label] = from_float<T>((share - 1.0f) * scale);
+                lost = loss_of(sizeof(T) == 4 ? all.first : all.first * LN_2, all.second, picked);
+            }
+            loss[row] = lost;
         }
-        return lost;
     }
 
     // Every thread of a block takes part, those without a row too: warps meet at barriers.
     template <class S>
-    __device__ __forceinline__ void one_row(long long row, int member, Pair* scratch) const {
-        const bool is_row = row < rows;
-        const long long end = is_row ? columns : 0, label = is_row ? labels[row] : -1;
+    __device__ __forceinline__ void short_row(long long row, int member, Pair* scratch) const {
+        const S share = {member, row < rows ? (int)columns : 0};
         float value[S::ITEMS];
-        Pair all = Softmax<T>::nothing(), own = all;
-        S share = {member, 0};
-        const bool is_held = columns <= S::HELD;
+        const Pair own = take(row, 0, share, value);
+        const Pair all = Softmax<T>::meet(own, share, scratch);
+        leave(dx + row * columns, share, own, all, value);
+        if (row < rows) {
+            leave_label<S>(row, member, all);
+        }
+    }
+
+    // A row longer than the group's registers: read once for what is found in it, and again for the gradient. A row
+    // takes as many whole rounds of the group's pieces, so the label's thread is the same as of a short one.
+    template <class S>
+    __device__ __forceinline__ void long_row(long long row, int member, Pair* scratch) const {
+        const long long end = row < rows ? columns : 0;
+        float value[S::ITEMS];
+        Pair all = Softmax<T>::nothing();
 #pragma unroll 1
         for (long long start = 0; start < columns; start += S::HELD) {
-            share.held = (int)max(0ll, min(end - start, (long long)S::HELD));
-            gather(row, start, share, value);
-            own = Softmax<T>::take(share, kept(share, value));
+            const S share = {member, (int)max(0ll, min(end - start, (long long)S::HELD))};
+            const Pair own = take(row, start, share, value);
             all = Softmax<T>::merge(all, Softmax<T>::meet(own, share, scratch));
-            if (!is_held) {
-                __syncthreads();
-            }
+            __syncthreads();
         }
-        if (is_row && member == 0) {
-            loss[row] = loss_at(row, all, label);
-        }
-        if (is_held) {
-            leave(row, 0, share, own, all, label, value);
-        } else {
 #pragma unroll 1
-            for (long long start = 0; start < columns; start += S::HELD) {
-                share.held = (int)max(0ll, min(end - start, (long long)S::HELD));
-                gather(row, start, share, value);
-                own = Softmax<T>::take(share, kept(share, value));
-                leave(row, start, share, own, all, label, value);
-            }
+        for (long long start = 0; start < columns; start += S::HELD) {
+            const S share = {member, (int)max(0ll, min(end - start, (long long)S::HELD))};
+            const Pair own = take(row, start, share, value);
+            leave(dx + row * columns + start, share, own, all, value);
+        }
+        if (row < rows) {
+            leave_label<S>(row, member, all);
+        }
+    }
+
+    template <Layout layout, int members, int vectors>
+    __device__ __forceinline__ void one_row(long long row, int member, Pair* scratch) const {
+        using S = Share<T, members, vectors, layout>;
+        if (columns <= S::HELD) {
+            short_row<S>(row, member, scratch);
+        } else {
+            long_row<S>(row, member, scratch);
         }
     }
 };

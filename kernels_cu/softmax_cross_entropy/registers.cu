@@ -5,13 +5,13 @@
 // load x 14.33 sectors/request
 // load bias 14.33 sectors/request
 // load labels 1 sectors/request
-// store dx 16 sectors/request
+// store dx 14.33 sectors/request
 // store loss 1 sectors/request
 // shared store scratch 1 wavefronts/request
 // shared load scratch 2 wavefronts/request
 // teaches   The gradient is softmax less one at a single place, so it costs no more traffic than softmax: one read
-//           and one write, where loss and gradient by single operations take three arrays more. One thread reads
-//           the label's logit again, which is at hand. Rows longer than the registers are read twice.
+//           and one write, where loss and gradient by single operations take three arrays more. One thread subtracts
+//           it, and reads that logit again, which is at hand. Rows longer than the registers are read twice.
 // source    Hsu et al., "Liger Kernel: Efficient Triton Kernels for LLM Training" (2024)
 
 #include "cross_entropy.cuh"
@@ -40,8 +40,8 @@ extern "C" __global__ __launch_bounds__(THREADS, 1024 / THREADS) void softmax_cr
     const long long row = (long long)blockIdx.x * (THREADS / GROUP) + threadIdx.x / GROUP;
     const int member = threadIdx.x % GROUP;
     if (starts_at_vectors(x, dx, columns) && starts_at_vector(bias)) {
-        work.one_row<Share<element_t, GROUP, VECTORS, WIDE>>(row, member, scratch);
+        work.one_row<WIDE, GROUP, VECTORS>(row, member, scratch);
     } else {
-        work.one_row<Share<element_t, GROUP, VECTORS, SINGLE>>(row, member, scratch);
+        work.one_row<SINGLE, GROUP, VECTORS>(row, member, scratch);
     }
 }
