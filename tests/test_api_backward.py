@@ -193,3 +193,24 @@ def test_arrays_on_a_gpu_stay_there(monkeypatch):
     dx, dbias = kl.bias_gelu_backward(world.array(x), world.array(x), added, device="gpu")
     assert np.array_equal(dx.get(), x * x + 1)
     assert dbias.get().tolist() == [1, 1, 1]
+
+
+def test_find_inf_leaves_the_scale_in_where_unscaling_loses_a_gradient():
+    scaler = kl.GradScaler(device="emulator")
+    kept = [np.array([1e-3, -0.0, 6e-8], H), np.ones((2, 2), F)]
+    before = [array.tobytes() for array in kept]
+    scaler.find_inf(kept)
+    assert [array.tobytes() for array in kept] == before
+    assert scaler.found_inf()[0] == 0
+    with pytest.raises(kl.ExecutionError, match=r"find_inf\(\) has been called already"):
+        scaler.find_inf(kept)
+    params, means, squares = ([np.zeros(array.shape, F) for array in kept] for _ in range(3))
+    scaler.step(kl.adamw, params, kept, means, squares, step=1, eps=1e-12, inv_scale=scaler.inv_scale)
+    scaler.update()
+    assert params[0][0] < 0
+    scaler.unscale_(kept)
+    assert kept[0][0] == 0  # what find_inf is for
+    scaler.update()
+    kept[1][1, 1] = np.nan
+    scaler.find_inf(kept)
+    assert scaler.found_inf()[0] == 1
