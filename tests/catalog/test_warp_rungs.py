@@ -137,7 +137,7 @@ class TestFaultyExample:
     def verdict(self, change=None):
         inputs = self.RUNG.problem.inputs(products.case(32, 48, 64, "float16"))
         plan = bind(self.RUNG, {**inputs, **(change or {})})
-        outputs, _ = run(plan, build(plan.kernel), "cuda-c", sanitize=True)
+        outputs, _ = run(plan, build(plan.kernel), "cuda-c", sanitize=True, with_sass=False)
         return verify(plan, outputs)
 
     def test_biases_land_in_other_columns(self):

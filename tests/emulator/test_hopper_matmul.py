@@ -29,7 +29,9 @@ def matmul(rng, m, n, k, grid, *, without="", swizzle=1, seed=None, replace=("",
     b = rng.integers(-8, 8, (n, k)).astype(np.float16)
     c = np.full((m, n), np.nan, np.float32)
     maps = TensorMap(a, (128, 64), 128), TensorMap(b, (64, 64), 128), TensorMap(c, (64, 64))
-    trace = kernels(MULTIPLY + text)("matmul", grid, 384, *maps, m, n, k, shared_mem=SHARED, seed=seed)
+    run, is_right = kernels(MULTIPLY + text), text == SOURCE.replace("SWIZZLE", "1")
+    # Of a broken kernel nobody counts anything.
+    trace = run("matmul", grid, 384, *maps, m, n, k, shared_mem=SHARED, seed=seed, with_sass=is_right)
     return c, a.astype(np.float32) @ b.astype(np.float32).T, trace
 
 
