@@ -122,7 +122,9 @@ def adamw(
         "step": step,
         "max_norm": LARGEST if max_norm is None else max_norm,
     }
-    over_lists(who, lists, scalars, place, language, lambda found: _step_kernel(found, language), **options)
+    over_lists(
+        who, "step", lists, scalars, place, language, lambda found: _step_kernel(found, language), **options
+    )
     return param if out is None else out
 
 
@@ -185,7 +187,8 @@ def _norm(who: str, tensors: Tensors, place: Device, language: Language) -> Any:
     def kernel_for(_: Any) -> Kernel:
         return rung("global_norm", language)
 
-    norms = [found["norm"] for found in over_lists(who, [tensors], {}, place, language, kernel_for)]
+    runs = over_lists(who, "norm", [tensors], {}, place, language, kernel_for)
+    norms = [found["norm"] for found in runs]
     if len(norms) == 1:
         return norms[0]
     return _norm(who, Tensors("x", "norms", norms, is_changed=False), place, language)
@@ -263,7 +266,8 @@ def multiply(
         kernel = rung("unscale", language)
         return replace(kernel, constants={**kernel.constants, "KEEPS": 1}) if factor is None else kernel
 
-    over_lists(who, [tensors], scalars, place, language, kernel_for, max_norm=max_norm)
+    task = "look" if factor is None else "multiply"
+    over_lists(who, task, [tensors], scalars, place, language, kernel_for, max_norm=max_norm)
 
 
 __all__ = ["adamw", "clip_grad_norm", "grad_norm", "multiply"]

@@ -31,6 +31,7 @@ def rung(problem: str, language: Language) -> Kernel:
 
 def over_lists(
     who: str,
+    task: str,
     lists: Sequence[Tensors],
     scalars: Mapping[str, Any],
     place: Any,
@@ -47,6 +48,8 @@ def over_lists(
     ----------
     who : str
         The function, for messages.
+    task : str
+        What is done: a function may do two things to the same lists.
     lists : sequence of Tensors
         As many arrays in each.
     scalars : mapping of str to array
@@ -63,7 +66,7 @@ def over_lists(
     list of dict of str to array
         Of each run the other outputs, by name.
     """
-    key = _key(who, lists, scalars, place, language)
+    key = _key(f"{who}: {task}", lists, scalars, place, language)
     prepared = _PREPARED.get(key) if key is not None else None
     if prepared is not None:
         with scope(place, (*lists[0].arrays[:1], *scalars.values()), who):
@@ -89,12 +92,12 @@ _PREPARED: dict[tuple[Any, ...], list[Plan]] = {}
 
 
 def _key(
-    who: str, lists: Sequence[Tensors], scalars: Mapping[str, Any], place: Any, language: Language
+    what: str, lists: Sequence[Tensors], scalars: Mapping[str, Any], place: Any, language: Language
 ) -> tuple[Any, ...] | None:
     """Return what tells whether a plan can be used again; None where arrays have to be copied, or looked at."""
     if place.name != "gpu" or language != "cuda-c":
         return None
-    parts: list[Any] = [who, place, place.number]
+    parts: list[Any] = [what, place, place.number]
     for each in lists:
         parts.append((each.operand, is_list(each.given)))
         for array in each.arrays:

@@ -82,6 +82,13 @@ def test_a_plan_is_used_again_with_other_numbers(world, monkeypatch):
     assert all((each.host == 0).all() for each in params)
 
 
+def test_two_kernels_over_the_same_lists_have_a_plan_each(world):
+    grads = on_gpu(world, 5, 7)
+    for _ in range(2):  # the second time by plans that were kept
+        kl.clip_grad_norm(grads, 1.0)
+    assert [each for each in launched(world) if each.startswith("unscale")] == ["unscale_multi"] * 2
+
+
 def test_other_arrays_are_looked_at(world):
     params, grads, means, squares = (
         on_gpu(world, 5, dtype=dtype) for dtype in ("float32", "float16", "float32", "float32")
