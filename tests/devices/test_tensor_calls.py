@@ -83,6 +83,7 @@ def test_a_plan_is_used_again_with_other_numbers(world, monkeypatch):
 
 
 def test_two_kernels_over_the_same_lists_have_a_plan_each(world):
+    world.kernels["global_norm_multi"] = lambda table, partials, *rest: None
     grads = on_gpu(world, 5, 7)
     for _ in range(2):  # the second time by plans that were kept
         kl.clip_grad_norm(grads, 1.0)
