@@ -45,8 +45,13 @@ def sass_of(binary: Binary) -> Sass:
             "its log says why"
         )
     found = _disassemble(binary.cubin)
-    own = {*ptx_text.entries(binary.ptx), *ptx_text.functions(binary.ptx)}
+    own = _functions(binary.ptx)
     return Sass({name: code for name, code in found.items() if name in own or name.startswith("__cuda_sm")})
+
+
+@functools.lru_cache(maxsize=64)
+def _functions(ptx: str) -> frozenset[str]:
+    return frozenset((*ptx_text.entries(ptx), *ptx_text.functions(ptx)))
 
 
 def disassemble(cubin: bytes) -> str:

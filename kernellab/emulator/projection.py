@@ -77,11 +77,11 @@ def project(
     lines = [instruction.line for instruction in body]
     block_of = _block_of_each_instruction(code)
     issued_with = _issuing_blocks(code, attribution)
-    expanded = {instruction.ptx_line for instruction in sass if is_routine(instruction)}
+    own, expanded = _own(sass)
     by_block: dict[int, list[SassInstruction]] = {}
     meetings: list[int] = []
     is_meeting = False
-    for instruction in _without_routines(_without_padding(sass)):
+    for instruction in own:
         line = instruction.ptx_line
         if line is None or not first_line <= line <= last_line:
             continue
@@ -105,9 +105,9 @@ def project(
         copies = _copies(
             [each for each in instructions if each.ptx_line not in expanded] or instructions, parts
         )
-        own, issuing = code.first_block + number, code.first_block + issued_with[number]
+        place, issuing = code.first_block + number, code.first_block + issued_with[number]
         block_warps, block_lanes = counts.block_warps[issuing], counts.block_lanes[issuing]
-        own_lanes = counts.block_lanes[own] if own != issuing else block_lanes
+        own_lanes = counts.block_lanes[place] if place != issuing else block_lanes
         for instruction in instructions:
             if instruction.opcode.startswith("EXIT") and not instruction.predicate:
                 left_warps, left_lanes = gone.get(EXIT, (0, 0))
@@ -122,6 +122,24 @@ def project(
             else:
                 on += (own_lanes if instruction.predicate else block_lanes) / copies
     return Projection(round(warps), round(lanes), round(on))
+
+
+_owns: dict[int, tuple[Sequence[SassInstruction], list[SassInstruction], set[int | None]]] = {}
+KEPT_LISTINGS = 32
+
+
+def _own(sass: Sequence[SassInstruction]) -> tuple[list[SassInstruction], set[int | None]]:
+    """Return the instructions that are a kernel's own, and the lines that call routines of ptxas.
+
+    Worked out once for each listing, of which a launch is given the very object again.
+    """
+    known = _owns.get(id(sass))
+    if known is None:
+        while len(_owns) >= KEPT_LISTINGS:
+            _owns.pop(next(iter(_owns)))
+        expanded = {instruction.ptx_line for instruction in sass if is_routine(instruction)}
+        known = _owns[id(sass)] = (sass, _without_routines(_without_padding(sass)), expanded)
+    return known[1:]
 
 
 def _gone(code: Code, attribution: Attribution, counts: Counts) -> dict[int, tuple[int, int]]:
