@@ -158,13 +158,14 @@ class TensorMap:
 
         t = self.tiling(int(self.array.__cuda_array_interface__["data"][0]))
         kinds = driver.CUtensorMapDataType
+        between = t.strides[1:] or (16,)  # of one axis none is read, and a list of none is refused
         swizzle = "NONE" if not t.swizzle else f"{t.swizzle}B"
         status, found = driver.cuTensorMapEncodeTiled(
             getattr(kinds, f"CU_TENSOR_MAP_DATA_TYPE_{_DRIVER_TYPES[self.array.dtype.name]}"),
             len(t.box),
             t.address,
             [driver.cuuint64_t(each) for each in t.lengths],
-            [driver.cuuint64_t(each) for each in t.strides[1:]],
+            [driver.cuuint64_t(each) for each in between],
             [driver.cuuint32_t(each) for each in t.box],
             [driver.cuuint32_t(each) for each in t.steps],
             driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,

@@ -72,7 +72,7 @@ extern "C" __global__ void wrong(int* y, int what) {
     if (what == 1) arrive(bar + 1);
     if (what == 2) { bar[0] = 7; arrive(bar); }
     if (what == 3) init(bar, 2);
-    if (what == 4) init(bar + 1, 0);
+    if (what == 4) init(bar + 1, y[1]);  // 0: the constant crashes NVRTC 13.0
     if (what == 5) asm volatile("mbarrier.arrive.shared.b64 _, [%0];" :: "r"(at(bar) + 4));
     if (what == 7) asm volatile("mbarrier.arrive.shared.b64 _, [%0];" :: "r"(at(bar) + (threadIdx.x == 5) * 4));
     if (what == 6) asm volatile("mbarrier.arrive.b64 _, [%0];" :: "l"(y));
