@@ -18,7 +18,8 @@ class Parser:
     """Recursive descent over the token list; one instance parses one module."""
 
     def __init__(self, text: str) -> None:
-        self.tokens = tokens_of(text)
+        words, self.lines = tokens_of(text)
+        self.words = [*words, "", ""]  # empty at the end, for the next word and the one after it
         self.position = 0
         self.functions: dict[str, Function] = {}
         self.variables: dict[str, Variable] = {}
@@ -47,22 +48,21 @@ class Parser:
     @property
     def head(self) -> str:
         """The next word; empty at the end."""
-        return self.tokens[self.position].text if self.position < len(self.tokens) else ""
+        return self.words[self.position]
 
     @property
     def following(self) -> str:
         """The word after the next."""
-        position = self.position + 1
-        return self.tokens[position].text if position < len(self.tokens) else ""
+        return self.words[self.position + 1]
 
     @property
     def line(self) -> int:
         """The line of the next word."""
-        return self.tokens[min(self.position, len(self.tokens) - 1)].line if self.tokens else 0
+        return self.lines[min(self.position, len(self.lines) - 1)] if self.lines else 0
 
     def take(self, expected: str | None = None) -> str:
         """Take the next word; refuse another than `expected`."""
-        text = self.head
+        text = self.words[self.position]
         if not text or (expected is not None and text != expected):
             raise UnsupportedPTXError(
                 f"PTX line {self.line}: found {repr(text) if text else 'the end of the text'} where "
@@ -73,7 +73,7 @@ class Parser:
 
     def accept(self, text: str) -> bool:
         """Take the next word if it is `text`."""
-        if self.head == text:
+        if self.words[self.position] == text:
             self.position += 1
             return True
         return False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
 
 from kernellab.emulator.syntax import Immediate
 
@@ -15,32 +14,27 @@ _TOKEN = re.compile(
     r"|[.%@]?[A-Za-z_$%][\w$%]*(?:\.[\w$]+|::[\w$.]+)*"
     r"|[-+\[\](){},;:@!|=<>~]"
 )
+_JOINED = re.compile(r"(?<![\w$])\.[\w$]+\.")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
-@dataclass(slots=True)
-class Token:
-    """A word of PTX, and the line where it stands."""
-
-    text: str
-    line: int
-
-
-def tokens_of(text: str) -> list[Token]:
-    """Cut PTX text into words; comments and blanks go."""
+def tokens_of(text: str) -> tuple[list[str], list[int]]:
+    """Cut PTX text into words, and give the line of each; comments and blanks go."""
     text = _COMMENT.sub(lambda match: "\n" * match.group().count("\n"), text)
-    tokens: list[Token] = []
-    line = 1
-    position = 0
-    for match in _TOKEN.finditer(text):
-        line += text.count("\n", position, match.start())
-        position = match.start()
-        word = match.group()
-        if word[0] == "." and "." in word[1:]:  # directives written together: .reg.b32
-            tokens.extend(Token("." + part, line) for part in word[1:].split("."))
-        else:
-            tokens.append(Token(word, line))
-    return tokens
+    words: list[str] = []
+    lines: list[int] = []
+    for line, row in enumerate(text.split("\n"), 1):
+        found = _TOKEN.findall(row)
+        if _JOINED.search(row):
+            found = [part for word in found for part in _apart(word)]
+        words += found
+        lines += [line] * len(found)
+    return words, lines
+
+
+def _apart(word: str) -> list[str]:
+    """Cut directives that are written together: .reg.b32."""
+    return ["." + part for part in word[1:].split(".")] if word[0] == "." and "." in word[1:] else [word]
 
 
 def is_number(text: str) -> bool:
