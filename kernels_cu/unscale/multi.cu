@@ -10,17 +10,17 @@
 // load norm 1 sectors/request
 // teaches   A network has hundreds of tensors, most of them small: a launch each is time in which nothing is
 //           moved. Arguments lie in constant memory, where a block finds its tensor by a binary search, the same
-//           for all its threads.
+//           for all its threads. Blocks are small, so that others move data while one searches.
 // source    PyTorch's multi_tensor_apply and _amp_foreach_non_finite_check_and_unscale_, written anew
 
 #include "gradients.cuh"
 #include "tensors.cuh"
 
 #ifndef THREADS
-#define THREADS 256
+#define THREADS 128
 #endif
 #ifndef VECTORS
-#define VECTORS 4
+#define VECTORS 2
 #endif
 #ifndef KEEPS
 #define KEEPS 0

@@ -1,4 +1,4 @@
-// unscale/vectorised: a launch for each tensor, several vectors of 16 bytes a thread.
+// unscale/vectorised: a launch for each tensor, whole vectors of 16 bytes.
 //
 // computes  x[i] = x[i] * factor; found[0] = 1 if any x[i] was infinite or NaN
 // mapping   a block -> VECTORS times as many vectors of 16 bytes as threads; also its part of what no vector
@@ -15,10 +15,10 @@
 #include "gradients.cuh"
 
 #ifndef THREADS
-#define THREADS 256
+#define THREADS 128
 #endif
 #ifndef VECTORS
-#define VECTORS 4
+#define VECTORS 1
 #endif
 #ifndef KEEPS
 #define KEEPS 0
