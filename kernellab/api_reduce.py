@@ -317,7 +317,9 @@ def _reduced(
         line = flat(array, f"{problem}: x", place).reshape(-1)
         with speaking_as(problem):
             answer = apply(f"{problem}/vectorised", line, language=language, device=place)
-    elif problem == "sum" and over == tuple(range(len(over))):  # rows of what is kept are added up as they lie
+    elif problem == "sum" and over == tuple(
+        range(len(over))
+    ):  # rows of what is kept are added up as they lie
         matrix = flat(array, f"{problem}: x", place).reshape(columns, rows)
         with speaking_as(problem):
             answer = apply("column_sum/split", matrix, language=language, device=place)
