@@ -64,7 +64,9 @@ FIGURES: Mapping[tuple[str, str], Figure] = {
     (BANDWIDTH, "L1"): Figure(128, "B/clk/SM", f"{ERNST}, gpu-cache: 128 B a clock", is_peak=True),
     (BANDWIDTH, "L2"): Figure(9.77e12, "B/s", f"{ERNST}, gpu-l2-cache/h200.txt, 12 to 40 MB", H200),
     (BANDWIDTH, "DRAM"): Figure(4.8e12, "B/s", "NVIDIA H200 datasheet, HBM3e", H200, is_peak=True),
-    (LATENCY, "registers"): Figure(4, "cycles", "doi 10.1016/j.ultsonch.2023.106546, table 3"),
+    (LATENCY, "registers"): Figure(
+        4, "cycles", "the stall count that ptxas sets between dependent FFMAs for sm_90"
+    ),
     (LATENCY, "L1"): Figure(32.0, "cycles", f"{ERNST}, gpu-latency/gh200.txt"),
     (LATENCY, "L2"): Figure(280.4, "cycles", f"{ERNST}, gpu-latency/gh200.txt"),
 }
