@@ -22,6 +22,14 @@ def pytest_configure(config):
     )
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups, and after the folders that make their own
+def pytest_collection_modifyitems(items):
+    """Let one worker have all tests of a file: what they share is then compiled, read and counted once."""
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
 def missing_gpu(count):
     """Say why a test cannot run here, or nothing; and whether there is a GPU at all."""
     from kernellab.devices.gpu import import_cupy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import pytest
 from catalog_runs import elements_of, is_tested
@@ -42,7 +43,10 @@ def binary_of():
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items):
     """Let one worker have all tests of a problem, so that none is compiled twice."""
+    here = Path(__file__).parent
     for item in items:
+        if item.path.parent != here:
+            continue
         values = getattr(item, "callspec", None)
         rung = values.params.get("rung") if values else None
         problem = getattr(rung, "problem", None)

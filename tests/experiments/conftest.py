@@ -6,16 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from kernellab.experiments import EXPERIMENTS
+FUNDAMENTALS = ("test_experiments", "test_expectations")
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group by the experiment that a test is given, or else by its file."""
+    """Group by file; what experiments count is kept for all tests of the three that run unasked."""
     here = Path(__file__).parent
     for item in items:
         if item.path.parent == here:
-            given = getattr(item, "callspec", None)
-            name = given.params.get("name") if given else None
-            group = name if name in EXPERIMENTS else item.path.stem
+            group = "fundamentals" if item.path.stem in FUNDAMENTALS else item.path.stem
             item.add_marker(pytest.mark.xdist_group(f"experiments {group}"))
