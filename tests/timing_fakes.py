@@ -10,7 +10,7 @@ import numpy as np
 
 from kernellab.checks import HOPPER
 from kernellab.devices.emulated import EmulatedDevice
-from kernellab.devices.program import Run
+from kernellab.devices.program import Program, Run
 from kernellab.tensor_lists import flattened, grouped
 from kernellab.verify import poisoned
 
@@ -162,6 +162,9 @@ class FakeGpu:
         return Run({name: buffers[name] for name in plan.outputs})
 
     def calls(self, program: object, plan: object, buffers: dict[str, np.ndarray]) -> tuple:
+        for step in plan.steps if isinstance(program, Program) else ():
+            program.binary(step.kernel)  # refused where it holds another
+
         def idle() -> None:
             self.launches += 1
             self._stopwatch.pass_time(plan.cost().nbytes * SECONDS_A_BYTE)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 Item = TypeVar("Item")
 RULE = Rule(budget=0.4, maximum=120)
-PROBES = ("chase", "reread", "tally")
-"""Problems that measure the memory itself: the suite `hierarchy` times them."""
+PROBES = ("chase", "reread", "tally", "update_scale")
+"""Problems whose time is no matter of bytes: those that the suite `hierarchy` times, and one of a few numbers."""
 TIMED = (
     Shown("gigabytes_per_second", "GB/s", digits=0),
     Shown("fraction_of_copy", "of copy", digits=3),

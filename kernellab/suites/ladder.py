@@ -100,7 +100,8 @@ def _sizes(bench: Bench, problem: Problem, element: str) -> Mapping[str, int]:
         return dict.fromkeys("mnk", SIDES[0])
     first = next(case for case in problem.cases if case.element == element)
     if {"rows", "columns"} <= set(first.sizes) and problem.name != "transpose":
-        usual = replace(first, sizes={**first.sizes, "columns": USUAL})
+        along = {name for name, size in first.sizes.items() if size == first.sizes["columns"]} - {"rows"}
+        usual = replace(first, sizes={**first.sizes, **dict.fromkeys(along, USUAL)})
         return scaled(problem, bench.nbytes, usual, only="rows").sizes
     whole = scaled(problem, bench.nbytes, first).sizes
     arena = arena_of(bench, problem, whole, element)

@@ -64,7 +64,7 @@ def _check(bench: Bench, kernel: Kernel, language: Language, elements: int) -> d
     plan = bind(kernel, {"x": x}, limits=device.limits)
     y = device.empty(plan.outputs["y"])
     y.reshape(-1).view("uint8").fill(0xFF)
-    for call in device.calls(device.build(kernel, language), plan, {"x": x, "y": y}):
+    for call in device.calls(device.build(plan.kernel, language), plan, {"x": x, "y": y}):
         call()
     is_right = _is_equal(cupy, y, x if len(shape) == 1 else x.T)
     row = plan_fields(plan, language) | {

@@ -41,6 +41,19 @@ def some_kernels() -> tuple:
     return tuple(each for name in ("copy", "transpose", "relu") for each in catalog.ladder(name))
 
 
+HEATS = tuple(dict.fromkeys(map(ladder.heat_of, right_kernels(catalog.kernels()))))
+
+
+@pytest.mark.parametrize("heat", HEATS, ids=" ".join)
+def test_the_whole_ladder_can_be_bound(heat: tuple[str, str]) -> None:
+    where = bench()
+    arena = ladder.arena_for(where, *heat)
+    for kernel in right_kernels(catalog.ladder(heat[0])):
+        if ladder.heat_of(kernel) == heat:
+            plan = where.enlarged(kernel) if arena is None else arena.plan(kernel)
+            assert plan.steps
+
+
 def test_ladder_times_every_right_kernel_in_every_language(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
