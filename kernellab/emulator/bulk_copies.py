@@ -153,6 +153,8 @@ def _load(binder: Binder, instruction: Instruction, number: int, spaces: list[st
             else:
                 _check_span(batch, number, int(origins[k]), count, lane)
                 values = batch.shared.data[origins[k] : origins[k] + count]
+                read = origins[k] + np.arange(0, count, PIECE)
+                batch.landings.check(number, rows[k], columns[k], read, "asynchronous read")
             values = values.reshape(-1, PIECE).copy()
             for place, barrier in blocks.of(views, lanes, batch, k, int(places[k]), int(barriers[k])):
                 starts = place + np.arange(0, count, PIECE)
@@ -209,6 +211,7 @@ def _fly(
     """Issue a copy into shared memory that completes its bytes on a barrier."""
     rows, columns = np.full(starts.size, row), np.full(starts.size, column)
     batch.releases.write(number, row, column, starts)
+    batch.landings.overwrite(starts)
     flight = batch.in_flight.write(number, rows, columns, starts, values)
     batch.mbarriers.attach(number, barrier, flight, values.size, lane)
 
@@ -223,6 +226,7 @@ def _reading(batch: Batch, number: int, row: int, column: int, starts: Array) ->
             what = f"read of unwritten shared memory, byte {byte} of shared memory"
             batch.complain(number, "unwritten shared memory", what, row, column, 1, False)
     rows, columns = np.full(starts.size, row), np.full(starts.size, column)
+    batch.landings.check(number, rows, columns, starts, "asynchronous read")
     return batch.in_flight.read(number, rows, columns, starts)
 
 
