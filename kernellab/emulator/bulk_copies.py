@@ -211,7 +211,6 @@ def _fly(
     """Issue a copy into shared memory that completes its bytes on a barrier."""
     rows, columns = np.full(starts.size, row), np.full(starts.size, column)
     batch.releases.write(number, row, column, starts)
-    batch.landings.overwrite(starts)
     flight = batch.in_flight.write(number, rows, columns, starts, values)
     batch.mbarriers.attach(number, barrier, flight, values.size, lane)
 

@@ -84,11 +84,6 @@ class Landings:
         self.landed[batch.block_of_row // size == cluster, barrier.slot] = phase + 1
         self.slots[pieces], self.phases[pieces], self.numbers[pieces] = barrier.slot, phase, flight.number
 
-    def overwrite(self, starts: Array) -> None:
-        """Another copy into pieces is on its way: what is in flight is looked after elsewhere."""
-        if self.is_used:
-            self.phases[starts // PIECE] = _NOTHING
-
     # -- who knows
     def wait(self, barrier: MBarrier, rows: Iterable[int]) -> None:
         """Warps have seen a phase end: they know of it, and what those knew who arrived in it."""
