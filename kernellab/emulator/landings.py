@@ -81,7 +81,8 @@ class Landings:
                 self.known, self.landed, self.fenced = (
                     np.pad(each, wider) for each in (self.known, self.landed, self.fenced)
                 )
-        self.landed[batch.block_of_row // size == cluster, barrier.slot] = phase + 1
+        warps = batch.warps_per_block * size
+        self.landed[cluster * warps : (cluster + 1) * warps, barrier.slot] = phase + 1
         self.slots[pieces], self.phases[pieces], self.numbers[pieces] = barrier.slot, phase, flight.number
 
     # -- who knows
