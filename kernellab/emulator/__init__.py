@@ -6,5 +6,6 @@ instruction computes, ``memory`` holds the address spaces, ``machine`` runs warp
 
 What is asynchronous is ``in_flight`` from its issue to the wait for it: ``async_copy``, ``bulk_copies`` with
 ``tiles`` of tensor maps, ``mbarriers`` on which they complete, ``wgmma`` with the accumulators that
-``warpgroups`` watch; ``proxies`` look for missing fences, ``clusters`` join blocks.
+``warpgroups`` watch; ``landings`` know which warps have waited, ``proxies`` look for missing fences, ``clusters``
+join blocks.
 """

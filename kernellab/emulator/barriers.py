@@ -95,6 +95,7 @@ class Barriers:
     def _cross(self, passing: list[Waiter], reached: Mask, is_done: npt.NDArray[np.bool_]) -> None:
         batch = self.scheduler.batch
         batch.releases.forget(is_done)
+        batch.landings.cross(passing, reached)
         if batch.races is not None:
             batch.races.block_barrier(is_done)
         if len(passing) > 1:

@@ -18,6 +18,7 @@ from kernellab.emulator.counts import Counts
 from kernellab.emulator.flow import Block
 from kernellab.emulator.frame import Frame
 from kernellab.emulator.in_flight import InFlight
+from kernellab.emulator.landings import Landings
 from kernellab.emulator.lanes import WARP, Lanes
 from kernellab.emulator.mbarriers import MBarriers
 from kernellab.emulator.memory import Fault, OwnedMemory
@@ -77,6 +78,7 @@ class Batch:
         self.warpgroups = Warpgroups(self)
         self.proxies = Proxies(self)
         self.releases = Releases(self)
+        self.landings = Landings(self)
         self.remote = RemoteAccesses(self)
         self.steps = 0
         self.started = 0.0
@@ -100,6 +102,7 @@ class Batch:
         self.warpgroups.reset()
         self.proxies.reset()
         self.releases.reset()
+        self.landings.reset()
         self.steps = 0
 
     # -- registers
@@ -183,6 +186,8 @@ class Batch:
             self.races.access(lanes, flat, nbytes, operation)
         if self.in_flight.count:
             self.in_flight.check(self.current_number, lanes, flat, nbytes, operation)
+        if self.landings.is_used:
+            self.landings.touch(self.current_number, lanes, flat, nbytes, operation)
         if self.proxies.is_used and operation != "load":
             self.proxies.store(self.current_number, lanes, flat, nbytes)
 

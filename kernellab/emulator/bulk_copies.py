@@ -153,6 +153,8 @@ def _load(binder: Binder, instruction: Instruction, number: int, spaces: list[st
             else:
                 _check_span(batch, number, int(origins[k]), count, lane)
                 values = batch.shared.data[origins[k] : origins[k] + count]
+                read = origins[k] + np.arange(0, count, PIECE)
+                batch.landings.check(number, rows[k], columns[k], read, "asynchronous read")
             values = values.reshape(-1, PIECE).copy()
             for place, barrier in blocks.of(views, lanes, batch, k, int(places[k]), int(barriers[k])):
                 starts = place + np.arange(0, count, PIECE)
@@ -223,6 +225,7 @@ def _reading(batch: Batch, number: int, row: int, column: int, starts: Array) ->
             what = f"read of unwritten shared memory, byte {byte} of shared memory"
             batch.complain(number, "unwritten shared memory", what, row, column, 1, False)
     rows, columns = np.full(starts.size, row), np.full(starts.size, column)
+    batch.landings.check(number, rows, columns, starts, "asynchronous read")
     return batch.in_flight.read(number, rows, columns, starts)
 
 

@@ -138,6 +138,7 @@ class ClusterBarrier:
             batch = self.scheduler.batch
             blocks = np.repeat(is_done, batch.launch.cluster_size)
             batch.releases.forget(blocks)
+            batch.landings.cross_cluster(is_done)
             batch.remote.waited(np.flatnonzero(blocks))
             if batch.races is not None:
                 batch.races.block_barrier(blocks)

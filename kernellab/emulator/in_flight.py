@@ -3,6 +3,7 @@
 An asynchronous copy writes, or reads, shared memory at some time between its issue and the wait for it. Its
 data arrives early (at the issue) or late (at the wait), as a seed says; until the wait its bytes are marked,
 and whoever touches them is told of both lines. So a missing wait is found whatever the hardware's timing.
+Of bulk copies, `landings` then say for whom that wait counts.
 """
 
 from __future__ import annotations
@@ -79,6 +80,18 @@ class Flight:
         values = None if self.values is None else self.values[chosen]
         rows, columns, starts = self.rows[chosen], self.columns[chosen], self.starts[chosen]
         return Flight(self.number, rows, columns, starts, self.nbytes, values, self.has_arrived)
+
+
+def touched(batch: Batch, lanes: Lanes, flat: Array, nbytes: int) -> tuple[Array, Array, Array]:
+    """Return warp, lane and first byte in the batch's shared memory of each active lane that is in bounds."""
+    rows, columns = np.nonzero(lanes.full_mask())
+    rows = lanes.row_indexes()[rows]
+    owners, local = batch.owners(lanes, flat)
+    inside = (local >= 0) & (local + nbytes <= batch.shared.size)
+    starts = owners * batch.shared.pitch + local
+    if inside.all():
+        return rows, columns, starts
+    return rows[inside], columns[inside], starts[inside]
 
 
 class InFlight:
@@ -176,14 +189,7 @@ class InFlight:
     # -- who touches what is in flight
     def check(self, number: int, lanes: Lanes, flat: Array, nbytes: int, operation: str) -> None:
         """Complain about lanes that touch marked bytes; `flat` holds the address of each active lane."""
-        batch = self.batch
-        rows, columns = np.nonzero(lanes.full_mask())
-        rows = lanes.row_indexes()[rows]
-        owners, local = batch.owners(lanes, flat)
-        inside = (local >= 0) & (local + nbytes <= batch.shared.size)
-        starts = owners * batch.shared.pitch + local
-        if not inside.all():
-            rows, columns, starts = rows[inside], columns[inside], starts[inside]
+        rows, columns, starts = touched(self.batch, lanes, flat, nbytes)
         for k in range(0, max(nbytes, WORD), WORD):
             self._complain(number, rows, columns, (starts + k) // WORD, operation)
 

@@ -17,7 +17,7 @@ from kernellab.emulator.lanes import Lanes
 from kernellab.emulator.mbarrier_steps import bind_mbarrier
 from kernellab.emulator.memory import UNSIGNED
 from kernellab.emulator.ptx import Instruction, Register, Special
-from kernellab.emulator.steps import bind_data, bind_move, guarded
+from kernellab.emulator.steps import bind_data, bind_move, guarded, sequence_step
 from kernellab.emulator.warpgroups import check_aligned, watch_of, watched
 from kernellab.emulator.wgmma import bind_wgmma
 from kernellab.errors import UnsupportedPTXError
@@ -27,6 +27,8 @@ _HINTS = {
     "pmevent", "brkpt",
 }  # fmt: skip
 """Instructions without an effect on values: ordering (memory here is always in order), hints, waiting."""
+_ORDERS = {"acquire", "release", "acq_rel"}
+_ORDERED = ("ld", "st", "atom", "red")
 
 _CLOCKS = ("%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi")
 
@@ -40,7 +42,10 @@ def bind_instruction(binder: Binder, instruction: Instruction) -> Step:
         For an opcode or an operand that the emulator does not know.
     """
     number = binder.code.first + instruction.index
-    step = watched(_unguarded(binder, instruction), watch_of(instruction, number, binder.accumulators))
+    step = _unguarded(binder, instruction)
+    if _ORDERS.intersection(instruction.opcode.split(".")) and family(instruction.opcode) in _ORDERED:
+        step = sequence_step([_fence, step, _fence])
+    step = watched(step, watch_of(instruction, number, binder.accumulators))
     if instruction.guard is None:
         return step
     predicate = binder.source(Register(instruction.guard.register), np.dtype(np.bool_))
@@ -51,6 +56,8 @@ def _unguarded(binder: Binder, instruction: Instruction) -> Step:
     name = family(instruction.opcode)
     if instruction.opcode.startswith("fence.proxy.async") and "global" not in instruction.opcode:
         return _proxy_fence
+    if name in ("membar", "fence") and "proxy" not in instruction.opcode and "init" not in instruction.opcode:
+        return _fence
     if name in _HINTS:
         return _nothing
     match name:
@@ -93,6 +100,10 @@ def _unguarded(binder: Binder, instruction: Instruction) -> Step:
 
 def _nothing(views: Views, lanes: Lanes, batch: Batch) -> None:
     """Do nothing."""
+
+
+def _fence(views: Views, lanes: Lanes, batch: Batch) -> None:
+    batch.landings.fence(lanes)
 
 
 def _proxy_fence(views: Views, lanes: Lanes, batch: Batch) -> None:

@@ -63,7 +63,9 @@ def _wait(binder: Binder, address: Address, target: Operand, value: Operand, is_
                 chosen = positions[phases[positions] == each]
                 found[chosen] = is_over
                 if is_over:
-                    batch.releases.wait(batch.mbarriers.found[where], set(rows[chosen].tolist()))
+                    barrier, warps = batch.mbarriers.found[where], set(rows[chosen].tolist())
+                    batch.releases.wait(barrier, warps)
+                    batch.landings.wait(barrier, warps)
         if batch.remote.latest and found.any():
             batch.remote.waited(batch.block_of_row[rows[found]])
         if batch.races is not None and found.any():
@@ -101,7 +103,9 @@ def _arrive(
         rows, _ = lane_positions(lanes)
         for where, positions, lane in by_place(lanes, places):
             barrier = barriers.at(address.number, where, lane)
-            batch.releases.arrive(barrier, set(rows[positions].tolist()))
+            warps = set(rows[positions].tolist())
+            batch.releases.arrive(barrier, warps)
+            batch.landings.arrive(barrier, warps)
             counts = np.ones(positions.size, np.int64) if expects else amounts[positions]
             nbytes = amounts[positions] if expects else np.zeros(positions.size, np.int64)
             parts = [slice(None)]  # all at once, if the phase does not end in between
@@ -135,6 +139,7 @@ def bind_copy_arrival(binder: Binder, instruction: Instruction) -> Step:
         for where, positions, lane in by_place(lanes, places):
             flights = batch.async_copies.of_threads(rows[positions], columns[positions])
             batch.mbarriers.hold(number, where, flights, lane)
+            batch.landings.arrive(batch.mbarriers.at(number, where, lane), set(rows[positions].tolist()))
             if counts:
                 batch.mbarriers.arrive(number, where, positions.size, lane)
 

@@ -28,6 +28,10 @@ _SEAL = np.uint64(0x6D62_6172_7269_6572)
 """What stands in the bytes of a barrier: its state is opaque, and who overwrites it is found."""
 
 
+def _nothing() -> Array:
+    return np.zeros(0, np.int32)
+
+
 @dataclass(eq=False, slots=True)
 class MBarrier:
     """One barrier.
@@ -48,6 +52,10 @@ class MBarrier:
         The last who looked found its phase incomplete.
     carried, handed : dict
         What those who arrived in this phase, and in the one before, know of products: see `releases`.
+    slot : int or None
+        Its place among those of its cluster on which bulk copies have landed: see `landings`.
+    telling, told : numpy.ndarray
+        What those who arrived up to this phase, and up to the one before, know of mbarriers.
     """
 
     byte: int
@@ -61,6 +69,9 @@ class MBarrier:
     is_awaited: bool = False
     carried: dict[int, int] = field(default_factory=dict)
     handed: dict[int, int] = field(default_factory=dict)
+    slot: int | None = None
+    telling: Array = field(default_factory=_nothing)
+    told: Array = field(default_factory=_nothing)
 
     def state(self) -> int:
         """Return what an arrival gives its thread."""
@@ -79,6 +90,7 @@ class MBarrier:
             self.phase += 1
             self.pending = self.expected
             self.handed, self.carried = self.carried, {}
+            self.told = self.telling
 
 
 class MBarriers:
@@ -164,8 +176,9 @@ class MBarriers:
         is_over = barrier.phase & 1 != phase & 1 if is_parity else barrier.phase != phase >> 32
         barrier.is_awaited = not is_over
         if is_over and barrier.arrived:
-            for _, flight in [each for each in barrier.arrived if each[0] < barrier.phase]:
+            for ended, flight in [each for each in barrier.arrived if each[0] < barrier.phase]:
                 self.batch.in_flight.finish(flight)
+                self.batch.landings.land(barrier, ended, flight)
             barrier.arrived = [each for each in barrier.arrived if each[0] >= barrier.phase]
         return is_over
 

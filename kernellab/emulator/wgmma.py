@@ -115,14 +115,15 @@ class _Product:
         groups = batch.block_of_row[rows] * (1 << 16) + batch.warp_of_row[rows] // GROUP
         for group in np.unique(groups):
             chosen = np.flatnonzero(groups == group)
-            row = int(rows[chosen[0]])
-            b = self._operand(batch, row, int(b_bits[chosen[0]]), self.n, self.turned_b, self.kinds[2])
+            b = self._operand(
+                batch, rows[chosen], int(b_bits[chosen[0]]), self.n, self.turned_b, self.kinds[2]
+            )
             if a_bits is None:
                 assert left is not None
                 a = left[chosen]
             else:
                 whole = self._operand(
-                    batch, row, int(a_bits[chosen[0]]), GROUP * ROWS, self.turned_a, self.kinds[1]
+                    batch, rows[chosen], int(a_bits[chosen[0]]), GROUP * ROWS, self.turned_a, self.kinds[1]
                 )
                 a = whole.reshape(GROUP, ROWS, -1)[batch.warp_of_row[rows[chosen]] % GROUP]
             self._check_same(batch, rows[chosen], a_bits, b_bits, chosen)
@@ -168,8 +169,9 @@ class _Product:
             )
             batch.complain(self.number, "missing fence", what, row, 0, int(missing.sum()))
 
-    def _operand(self, batch: Batch, row: int, bits: int, count: int, is_turned: bool, kind: str) -> Array:
-        """Read a matrix of `count` rows from the shared memory of a warp's block, and mark it as being read."""
+    def _operand(self, batch: Batch, rows: Array, bits: int, count: int, is_turned: bool, kind: str) -> Array:
+        """Read a matrix of `count` rows from the shared memory of a warpgroup, and mark it as being read."""
+        row = int(rows[0])
         descriptor = decode(bits)
         lane = Lanes(np.array([row]), None, batch.height)
         if descriptor is None:
@@ -191,6 +193,7 @@ class _Product:
             byte = int(pieces.reshape(-1)[~shared.written[index].all(axis=1)][0])
             what = f"read of unwritten shared memory, byte {byte} of shared memory"
             batch.complain(self.number, "unwritten shared memory", what, row, 0, 1, False)
+        batch.landings.check(self.number, rows[:, None], np.zeros(1, np.intp), starts, "asynchronous read")
         where = np.zeros(starts.size, np.intp)
         flight = batch.in_flight.read(self.number, where + row, where, starts)
         batch.warpgroups.hold(row, flight)
