@@ -240,8 +240,8 @@ class _Tile:
         self.coordinates = [binder.source(each, SIGNED[4]) for each in operand.extra[0].elements]
         self.number = number
 
-    def of(self, views: Views, lanes: Lanes, batch: Batch) -> list[tiles.Tile]:
-        """Return the tile of each active lane."""
+    def of(self, views: Views, lanes: Lanes, batch: Batch, *, is_stored: bool = False) -> list[tiles.Tile]:
+        """Return the tile of each active lane; refuse one that is stored below 0, as Hopper does."""
         addresses = self.map.of(views, lanes, batch, "global")
         coordinates = [flat_source(views, each, lanes) for each in self.coordinates]
         rows, columns = lane_positions(lanes)
@@ -250,6 +250,11 @@ class _Tile:
             lane = one_lane(lanes, int(rows[k]), int(columns[k]))
             raw = tiles.global_bytes(batch, self.number, address, NBYTES, "load", lane)
             where = tuple(int(each[k]) for each in coordinates)
+            if is_stored and min(where) < 0:
+                what = (
+                    f"a tile is stored at {min(where)}, below 0: an illegal instruction; begin at 0 or above"
+                )
+                batch.fail(self.number, "illegal instruction", what, lane)
             found.append(tiles.tile_of(batch, self.number, raw.tobytes(), where, lane))
         return found
 
@@ -288,7 +293,7 @@ def _tile_store(binder: Binder, instruction: Instruction, number: int, combine: 
     def step_tile_store(views: Views, lanes: Lanes, batch: Batch) -> None:
         places = source.places(views, lanes, batch, PIECE, tiles.ALIGNMENT, "a tile")
         rows, columns = lane_positions(lanes)
-        for k, tile in enumerate(to.of(views, lanes, batch)):
+        for k, tile in enumerate(to.of(views, lanes, batch, is_stored=combine is None)):
             row, column = int(rows[k]), int(columns[k])
             lane = one_lane(lanes, row, column)
             _check_span(batch, number, int(places[k]), tile.tiling.nbytes, lane)

@@ -22,6 +22,7 @@ def copier(rank: int) -> str:
     """Write a kernel that loads a tile, shows its bytes in shared memory and stores it elsewhere."""
     coordinates = ", ".join(f"%{3 + i}" for i in range(rank))
     inputs = ", ".join(f'"r"(c[{i}])' for i in range(rank))
+    outputs = ", ".join(f'"r"(max(c[{i}], 0))' for i in range(rank))  # a store takes no place below 0
     return f"""
 extern "C" __global__ void copy_tile(const __grid_constant__ CUtensorMap from, const __grid_constant__ CUtensorMap to,
     unsigned* bytes, const int* c, int nbytes) {{
@@ -40,7 +41,7 @@ extern "C" __global__ void copy_tile(const __grid_constant__ CUtensorMap from, c
     for (int i = threadIdx.x; i < nbytes / 4; i += blockDim.x) bytes[i] = tile[i];
     if (threadIdx.x == 0) {{
         asm volatile("cp.async.bulk.tensor.{rank}d.global.shared::cta.bulk_group "
-            "[%1, {{{coordinates}}}], [%0];" :: "r"(at(tile)), "l"(&to), "r"(0), {inputs} : "memory");
+            "[%1, {{{coordinates}}}], [%0];" :: "r"(at(tile)), "l"(&to), "r"(0), {outputs} : "memory");
         commit_stores();
         asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
     }}
@@ -63,14 +64,17 @@ def copy_tile(source, box, corner, *, steps=None, swizzle=0, out_swizzle=None, s
 
 
 def expected_tile(source, box, corner, steps=None):
-    """Take a tile element by element."""
+    """Take a tile element by element, and store it at the same place, or at 0 along axes where that is below."""
     steps = steps or (1,) * len(box)
     counts = [-(-b // s) for b, s in zip(box, steps, strict=True)]
     tile, stored = np.zeros(counts, source.dtype), np.full(source.shape, 77, source.dtype)
     for place in np.ndindex(*counts):
         where = tuple(c + i * s for c, i, s in zip(corner, place, steps, strict=True))
         if all(0 <= w < n for w, n in zip(where, source.shape, strict=True)):
-            tile[place] = stored[where] = source[where]
+            tile[place] = source[where]
+        to = tuple(max(c, 0) + i * s for c, i, s in zip(corner, place, steps, strict=True))
+        if all(w < n for w, n in zip(to, source.shape, strict=True)):
+            stored[to] = tile[place]
     return tile, stored
 
 
@@ -94,8 +98,17 @@ def test_tiles_of_one_to_five_axes(rng, shape, box, corner, steps, seed):
     tile, stored = expected_tile(source, box, corner, steps)
     np.testing.assert_array_equal(found.reshape(tile.shape), tile)
     np.testing.assert_array_equal(target, stored)
-    nbytes = int((stored != 77).sum()) * 4
-    assert trace.totals["tma_load_bytes"] == trace.totals["tma_store_bytes"] == nbytes
+    assert trace.totals["tma_load_bytes"] == int((tile != 0).sum()) * 4
+    assert trace.totals["tma_store_bytes"] == int((stored != 77).sum()) * 4
+
+
+def test_a_store_below_zero_is_an_illegal_instruction(rng):
+    """As an H200 has it, of rows; a load may begin there."""
+    text = copier(2).replace("max(c[0], 0)", "c[0]").replace("max(c[1], 0)", "c[1]")
+    maps = [TensorMap(np.zeros((40, 48), f32), (8, 8)) for _ in range(2)]
+    for corner in ((0, -3), (-4, 0)):
+        with pytest.raises(ExecutionError, match=r"a tile is stored at -[34], below 0"):
+            kernels(text)("copy_tile", 1, 64, *maps, np.zeros(64, np.uint32), np.array(corner, np.int32), 256)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float16, ml_dtypes.bfloat16, np.int32, np.float64])
