@@ -46,6 +46,54 @@ def test_doctor_shows_the_line_that_computes_in_float64(promoted: Path, tmp_path
     assert {each["kernel"]: each["count"] for each in json.loads(out.read_text())} == {"leaky": 0, "wide": 1}
 
 
+MIXED = """#include <cstdio>
+extern "C" __global__ void both(float* x, double* s) {
+    x[0] *= 0.3;
+    s[0] = x[0];
+    s[1] += 2 * s[2];
+}
+extern "C" __global__ void prints(const float* x) { printf("%f", x[0]); }
+extern "C" __global__ void sums(float* x) {
+    double s = 0;  // of 0.5
+    for (int i = 0; i < 9; i++)
+        s += x[i];
+    x[0] = s;
+}
+"""
+
+
+def test_doctor_judges_by_the_line(tmp_path: Path) -> None:
+    path = tmp_path / "mixed.cu"
+    path.write_text(MIXED)
+    result = cli("doctor", path, columns=250)
+    assert result.exit_code == 1
+    text = result.stdout
+    assert re.search(r"both \(CUDA C\) +\d+ +by an oversight\?", text)
+    assert re.search(r"mixed.cu:3 .*; 0\.3 is a double", text)
+    assert re.search(r"mixed.cu:4 .*; it moves float64", text)
+    assert re.search(r"mixed.cu:5 .*; it moves float64", text)
+    assert re.search(r"prints \(CUDA C\) +1 +meant: printf takes doubles", text)
+    assert re.search(r"mixed.cu:11 .*; s is declared double", text)
+    assert cli("doctor", f"{path}::prints").exit_code == 0
+    result = cli("doctor", f"{path}::sums", columns=250)
+    assert result.exit_code == 1
+    assert "declare it float" in result.stdout
+    assert "0.5f" not in result.stdout
+
+
+def test_doctor_says_what_is_no_kernel(tmp_path: Path) -> None:
+    for name, text, message in (
+        ("t.txt", "", "it is no .cu or .ptx file; give one of those, or PROBLEM/RUNG"),
+        ("none.cu", "__device__ int f() { return 1; }", "it has no kernel; mark one with __global__"),
+    ):
+        (tmp_path / name).write_text(text)
+        result = cli("doctor", tmp_path / name)
+        assert (result.exit_code, message in " ".join(result.output.split())) == (2, True)
+    assert "there.cu/k: no problem" in cli("doctor", "/there.cu/k").output
+    result = cli("doctor", tmp_path)
+    assert (result.exit_code, "it is no .cu or .ptx file" in " ".join(result.output.split())) == (2, True)
+
+
 def test_doctor_knows_what_the_catalogue_means(monkeypatch: pytest.MonkeyPatch) -> None:
     result = cli("doctor", "horner", "--language", "cuda-c", columns=200)
     assert result.exit_code == 0

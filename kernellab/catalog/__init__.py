@@ -74,7 +74,7 @@ def kernel(name: str) -> Kernel:
     16
     """
     folder, _, rung = name.partition("/")
-    rungs = {item.name: item for item in ladder(folder)}
+    rungs = {item.name: item for item in ladder(folder or name)}
     if rung not in rungs:
         raise SpecError(f"{name}: {folder} has no rung {rung!r}; {_suggestion(rung, tuple(rungs))}")
     return rungs[rung]

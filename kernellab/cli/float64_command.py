@@ -11,9 +11,18 @@ from pathlib import Path
 from kernellab.api_occupancy import compiled_file, is_file
 from kernellab.cli import output
 from kernellab.compile import Binary
-from kernellab.instruments.float64 import Float64Line, float64_lines, holds_float64
+from kernellab.errors import SpecError
+from kernellab.instruments.float64 import MEANT, Float64Line, float64_lines
 from kernellab.report.numbers import language_name
 from kernellab.report.table import Column, Table
+
+NOTES = {
+    "a double": "a literal such as 0.5 is a double in C and in Numba: write 0.5f, or numpy.float32(0.5) outside of "
+    "the kernel",
+    "declared double": "what is declared double makes all of its expression double: declare it float if single "
+    "precision will do",
+}
+"""What helps, by what a line has."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +35,7 @@ class Examined:
     lines : tuple of Float64Line
         Where its PTX computes in float64.
     reason : str
-        Why that is meant; empty where nothing says so.
+        Why all of that is meant; empty where nothing says so, and each line is judged.
     """
 
     kernel: str
@@ -40,9 +49,15 @@ class Examined:
         return sum(len(line.opcodes) for line in self.lines)
 
     @property
+    def is_meant(self) -> bool:
+        """Whether something says why, of all lines or of each."""
+        return bool(self.reason) or all(line.cause in MEANT for line in self.lines)
+
+    @property
     def verdict(self) -> str:
         """In a word or two."""
-        return "none" if not self.lines else f"meant: {self.reason}" if self.reason else "by an oversight?"
+        why = self.reason or ", ".join(dict.fromkeys(line.cause for line in self.lines))
+        return "none" if not self.lines else f"meant: {why}" if self.is_meant else "by an oversight?"
 
 
 def look_at_kernels(targets: Sequence[str], language: str, json_file: Path | None) -> None:
@@ -61,7 +76,7 @@ def look_at_kernels(targets: Sequence[str], language: str, json_file: Path | Non
             write(json_file, text)
     if not output.is_silent(json_file):
         print_table(console(), table(found))
-    output.fail(any(each.lines and not each.reason for each in found))
+    output.fail(not all(each.is_meant for each in found))
 
 
 def table(found: Sequence[Examined]) -> Table:
@@ -70,24 +85,30 @@ def table(found: Sequence[Examined]) -> Table:
     for each in found:
         who = f"{each.kernel} ({language_name(each.language)})"
         rows.append((who, str(each.count), each.verdict))
-        rows += [("", str(len(line.opcodes)), str(line)) for line in each.lines]
+        rows += [
+            ("", str(len(line.opcodes)), str(line) if each.reason else f"{line}; {line.cause}")
+            for line in each.lines
+        ]
     head = (Column("kernel"), Column("float64\nin PTX"), Column("where, and why"))
-    note = "a literal such as 0.5 is a double in C and in Numba: write 0.5f, or numpy.float32(0.5) outside of the kernel"
-    return Table(
-        "Float64 arithmetic", head, tuple(rows), (note,) if any(each.lines for each in found) else ()
-    )
+    asked = {line.cause.rpartition(" is ")[2] for each in found if not each.is_meant for line in each.lines}
+    notes = tuple(note for cause, note in NOTES.items() if cause in asked)
+    return Table("Float64 arithmetic", head, tuple(rows), notes)
 
 
 def examine(target: str, language: str) -> Iterator[Examined]:
     """Yield what is found of every kernel that a target names."""
     if is_file(target):
         binary, entries = compiled_file(target)
+        if not entries:
+            raise SpecError(f"{target}: it has no kernel; mark one with __global__")
         for name, entry in entries.items():
             yield _examined(binary, entry, name, binary.language, "")
         return
     from kernellab import catalog
     from kernellab.devices import device
 
+    if target not in catalog.PROBLEMS and Path(target).exists():
+        raise SpecError(f"{target}: it is no .cu or .ptx file; give one of those, or PROBLEM/RUNG")
     emulator = device("emulator")
     for kernel in catalog.kernels(target):
         for each in output.languages(language):
@@ -99,5 +120,4 @@ def examine(target: str, language: str) -> Iterator[Examined]:
 
 
 def _examined(binary: Binary, entry: str, name: str, language: str, reason: str) -> Examined:
-    meant = "it moves float64" if holds_float64(binary, entry) else reason
-    return Examined(name, language, float64_lines(binary, entry), meant)
+    return Examined(name, language, float64_lines(binary, entry), reason)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,14 @@ from kernellab.compile.ptx_text import f64_arithmetic
 
 if TYPE_CHECKING:
     from kernellab.emulator.ptx import Function
+    from kernellab.emulator.syntax import Instruction
+
+_LITERAL = re.compile(r"(?<![\w.])(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?(?![\w.])")
+_DECLARED = re.compile(r"\b(?:double|float64)\b[\s*&(]*(\w+)")
+_COMMENT = re.compile(r"//.*|/\*.*?\*/|#.*")
+_REGISTER = re.compile(r"%[\w$]+")
+MOVES, PRINTS = "it moves float64", "printf takes doubles"
+MEANT = MOVES, PRINTS
 
 
 @dataclass(frozen=True)
@@ -24,12 +33,15 @@ class Float64Line:
         Where it stands; `text` is empty when the source is not at hand.
     opcodes : tuple of str
         Of the PTX instructions, conversions included, as written.
+    cause : str
+        What makes it compute so, in words; `MEANT` has those that are no oversight.
     """
 
     file: str
     number: int
     text: str
     opcodes: tuple[str, ...]
+    cause: str = ""
 
     def __str__(self) -> str:
         name = self.file.replace("\\", "/").rpartition("/")[2]
@@ -65,17 +77,63 @@ def float64_lines(binary: Binary, entry: str) -> tuple[Float64Line, ...]:
     if not opcodes:
         return ()  # parsing takes longer
     files = parsed(binary.ptx).files
-    found: dict[tuple[str, int], list[str]] = {}
+    found: dict[tuple[str, int], list[int]] = {}
+    kept: set[int] = set()
+    is_held = holds_float64(binary, entry)
     for function in _functions(binary, entry):
+        kept |= _kept(function) if is_held else set()
         for each in function.body:
             if each.line in opcodes:
                 place = files.get(each.file, ""), each.source_line
-                found.setdefault(place, []).append(opcodes[each.line])
+                found.setdefault(place, []).append(each.line)
     texts = {path: text.splitlines() for path, text in binary.sources.items()}
-    return tuple(
-        Float64Line(file, number, _text(texts.get(file, []), number), tuple(names))
-        for (file, number), names in sorted(found.items())
-    )
+    lines = []
+    for (file, number), where in sorted(found.items()):
+        text, names = _text(texts.get(file, []), number), tuple(opcodes[each] for each in where)
+        cause = MOVES if kept.issuperset(where) else _cause(text, names, binary.sources.get(file, ""))
+        lines.append(Float64Line(file, number, text, names, cause))
+    return tuple(lines)
+
+
+def _cause(text: str, opcodes: Sequence[str], source: str) -> str:
+    """Say what a line has that makes it compute in float64."""
+    code = _COMMENT.sub("", text)
+    if literals := _LITERAL.findall(code):
+        return f"{literals[0]} is a double"
+    if "printf" in code and all(opcode.startswith("cvt") for opcode in opcodes):
+        return PRINTS
+    declared = set(_DECLARED.findall(_COMMENT.sub("", source)))
+    if names := [name for name in re.findall(r"\w+", code) if name in declared]:
+        return f"{names[0]} is declared double"
+    return "no double is written here: it is another line's, or an integer met a float32 in Numba"
+
+
+def _kept(function: Function) -> set[int]:
+    """Return the PTX lines whose float64 goes to or comes from memory, or leaves what is followed.
+
+    Registers of float64 that meet in an instruction belong together; a conversion to another type ends that.
+    """
+    doubles = {name: name for name, kind in function.registers.items() if kind == "f64"}
+
+    def first(name: str) -> str:
+        while doubles[name] != name:
+            name = doubles[name]
+        return name
+
+    used = [
+        (each, [name for name in _REGISTER.findall(str(each)) if name in doubles]) for each in function.body
+    ]
+    for _, names in used:
+        for name in names[1:]:
+            doubles[first(name)] = first(names[0])
+    kept = {first(name) for each, names in used for name in names if _keeps(each, function.is_entry)}
+    return {each.line for each, names in used if names and first(names[0]) in kept}
+
+
+def _keeps(each: Instruction, is_entry: bool) -> bool:
+    name, *modifiers = each.opcode.split(".")
+    is_own = is_entry and name == "ld" and "param" in modifiers
+    return (name in ("ld", "st", "atom", "red") and not is_own) or each.opcode.startswith("mov.b64")
 
 
 def holds_float64(binary: Binary, entry: str) -> bool:
