@@ -128,6 +128,8 @@ class GpuClock:
             call = make(self.device.cupy, ours.buffers)
             got = call()
             alike(name, got, chain(self.device.cupy, ours.buffers)())
+            if ours.before is not None:
+                ours.before()
             ours.run()
             (output,) = ours.plan.outputs
             self._near(name, got.reshape(-1), ours.buffers[output].reshape(-1))

@@ -322,6 +322,25 @@ def triad_of(cupy: object, at: dict[str, np.ndarray]) -> object:
     return lambda: generated.triad(at["a"], at["b"], at["c"])
 
 
+def test_counters_are_cleared_before_ours_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a sum whose blocks count who is last; a counter of another value leaves no answer."""
+    from kernellab.workload import PlanWorkload
+
+    seen: list[str] = []
+    monkeypatch.setattr(PlanWorkload, "run", lambda self: seen.append("run"))
+    point = Point("by hand", catalog.kernel("sum/vectorised"), Case("ones", {"n": 4096}, contents="ones"))
+    clock = GpuClock(FakeGpu(), "cuda-c")
+    ours = clock._workload(point)
+    assert ours.before is not None
+    ours.before = lambda: seen.append("before")
+    monkeypatch.setattr(clock, "_workload", lambda point: ours)
+    with pytest.raises(MismatchError, match="its answer at 0 is"):
+        clock.beside(
+            point, "sum", lambda cupy, at: lambda: np.float32([3]), lambda cupy, at: lambda: np.float32([3])
+        )
+    assert seen == ["before", "run"]
+
+
 def test_a_callable_is_compared_and_timed_beside_ours() -> None:
     point = Point("by hand", catalog.kernel("triad/scalar"), Case("4096", {"n": 4096}), head=128)
     gpu = FakeGpu()
