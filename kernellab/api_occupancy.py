@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernellab.errors import ArgumentError, SpecError
+from kernellab.geometry import dimensions
 from kernellab.instruments import occupancy as calculator
-from kernellab.instruments.occupancy import Occupancy
+from kernellab.instruments.occupancy import THREADS_PER_BLOCK, Occupancy
 from kernellab.kernel import Kernel, Language
 
 if TYPE_CHECKING:
@@ -33,21 +34,24 @@ class Needs:
         Static and dynamic.
     barriers : int
         Named barriers.
+    most_threads : int
+        That the kernel was compiled for: its launch bounds, or what any block may have.
     """
 
     threads: int
     registers: int
     shared_bytes: int = 0
     barriers: int = 1
+    most_threads: int = THREADS_PER_BLOCK
 
     def occupancy(self, arch: str = ARCH) -> Occupancy:
         """Return the occupancy on an architecture."""
-        return calculator.occupancy(arch, self.threads, self.registers, self.shared_bytes, self.barriers)
+        return calculator.occupancy(arch, **vars(self))
 
 
 def occupancy(
     kernel: int | str | Kernel,
-    threads: int | None = None,
+    threads: int | tuple[int, ...] | None = None,
     shared_mem: int | None = None,
     *,
     language: Language = "cuda-c",
@@ -60,8 +64,8 @@ def occupancy(
     kernel : int, str or Kernel
         Registers a thread, 0 to 255; an id such as ``"transpose/padded"`` or a Kernel, compiled to see what it
         takes; or a CUDA C or PTX file and its entry, ``"mine.cu::my_kernel"``.
-    threads : int, optional
-        Of one block, 1 to 1024; by default the block of the kernel's first case.
+    threads : int or tuple of int, optional
+        Of one block, 1 to 1024, or along x, y and z; by default the block of the kernel's first case.
     shared_mem : int, optional
         Dynamic shared memory of a block in bytes, beside what the source declares; by default what the kernel's
         first case takes, and 0 for registers and files. Where only registers are given: all of it.
@@ -101,26 +105,29 @@ def occupancy(
 
 def needs(
     kernel: int | str | Kernel,
-    threads: int | None = None,
+    threads: int | tuple[int, ...] | None = None,
     shared_mem: int | None = None,
     language: Language = "cuda-c",
     arch: str = ARCH,
 ) -> Needs:
     """Return what one block takes; as `occupancy` takes it."""
     calculator.multiprocessor(arch)
+    count = None if threads is None else math.prod(dimensions(threads, "threads", "occupancy"))
+    dynamic = None if shared_mem is None else calculator.whole("shared_mem", shared_mem)
+    if dynamic is not None and dynamic < 0:
+        raise SpecError(f"occupancy: shared_mem is {dynamic}, it must be at least 0; correct it")
     if isinstance(kernel, Kernel) or (isinstance(kernel, str) and not is_file(kernel)):
-        return _of_kernel(kernel, threads, shared_mem, language, arch)
-    if threads is None:
+        return _of_kernel(kernel, count, dynamic, language, arch)
+    if count is None:
         raise ArgumentError(f"occupancy: the threads of a block of {kernel} are not known; pass threads=256")
-    count, dynamic = operator.index(threads), operator.index(shared_mem or 0)
     if isinstance(kernel, str):
-        return _taken(*_file(kernel, arch), count, dynamic)
+        return _taken(*_file(kernel, arch), count, dynamic or 0)
     try:
         registers = operator.index(kernel)
     except TypeError:
         rule = "it must be registers a thread, a kernel's id or FILE::ENTRY"
         raise ArgumentError(f"occupancy: kernel is {kernel!r}, {rule}; pass one of these") from None
-    return Needs(count, registers, dynamic)
+    return Needs(count, registers, dynamic or 0)
 
 
 def is_file(target: str) -> bool:
@@ -129,7 +136,7 @@ def is_file(target: str) -> bool:
 
 
 def _of_kernel(
-    kernel: str | Kernel, threads: int | None, shared_mem: int | None, language: Language, arch: str
+    kernel: str | Kernel, threads: int | None, dynamic: int | None, language: Language, arch: str
 ) -> Needs:
     from kernellab.devices.emulated import EmulatedDevice
     from kernellab.measurement import prepare
@@ -138,9 +145,12 @@ def _of_kernel(
     plan = prepare(kernel, (), device=device, parameters={}).plan
     launch = plan.steps[0]
     program = device.build(plan.kernel, language, with_ladder=False)
-    count = math.prod(launch.block) if threads is None else operator.index(threads)
-    dynamic = launch.shared_mem if shared_mem is None else operator.index(shared_mem)
-    return _taken(program.binary(launch.kernel), program.entry(launch.kernel), count, dynamic)
+    return _taken(
+        program.binary(launch.kernel),
+        program.entry(launch.kernel),
+        math.prod(launch.block) if threads is None else threads,
+        launch.shared_mem if dynamic is None else dynamic,
+    )
 
 
 def compiled_file(target: str, arch: str = ARCH) -> tuple[Binary, Mapping[str, str]]:
@@ -185,8 +195,9 @@ def _file(target: str, arch: str) -> tuple[Binary, str]:
 
 def _taken(binary: Binary, entry: str, threads: int, dynamic: int) -> Needs:
     from kernellab.compile import resource_usage
+    from kernellab.trace import parsed
 
-    if dynamic < 0:
-        raise SpecError(f"occupancy: shared_mem is {dynamic}, it must be at least 0; correct it")
     used = resource_usage(binary)[entry]
-    return Needs(threads, used.registers, used.shared_bytes + dynamic, used.barriers)
+    bounds = parsed(binary.ptx).functions[entry].performance
+    most = math.prod(bounds.get("maxntid") or bounds.get("reqntid") or (THREADS_PER_BLOCK,))
+    return Needs(threads, used.registers, used.shared_bytes + dynamic, used.barriers, most)

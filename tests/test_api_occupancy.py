@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -49,6 +50,9 @@ def test_waves(blocks: int, full: int, tail: int, efficiency: float) -> None:
         ((3.5, 256), kl.ArgumentError, "kernel is 3.5, it must be registers a thread, a kernel's id or FILE"),
         ((300, 256), kl.SpecError, r"registers is 300, it must lie in \[0, 255\]"),
         (("copy/scalar", 256, -1), kl.SpecError, "shared_mem is -1, it must be at least 0"),
+        ((40, 256, -1), kl.SpecError, "shared_mem is -1, it must be at least 0"),
+        ((40, 256, 1.5), kl.ArgumentError, "shared_mem is 1.5, it must be an integer"),
+        ((40, 256.0), kl.ArgumentError, r"threads is 256.0, it must be one to three integers \(x, y, z\)"),
     ],
 )
 def test_refused(arguments: tuple[object, ...], kind: type[Exception], message: str) -> None:
@@ -61,10 +65,31 @@ def test_waves_refuse_what_never_runs() -> None:
         kl.SpecError, match="does not fit a multiprocessor, for its registers, so no grid runs"
     ):
         kl.occupancy(255, 1024).waves(1)
-    with pytest.raises(kl.SpecError, match="grid is -1, it must be at least 0"):
+    with pytest.raises(kl.SpecError, match="grid is -1, no side may be negative"):
         kl.occupancy(32, 256).waves(-1)
     with pytest.raises(kl.SpecError, match="multiprocessors is 0, it must be at least 1"):
         kl.occupancy(32, 256).waves(1, multiprocessors=0)
+    with pytest.raises(kl.ArgumentError, match=r"grid is 1\.5, it must be one to three integers"):
+        kl.occupancy(32, 256).waves(1.5)
+    with pytest.raises(kl.ArgumentError, match=r"multiprocessors is 1\.5, it must be an integer"):
+        kl.occupancy(32, 256).waves(1, multiprocessors=1.5)  # type: ignore[arg-type]
+    with pytest.raises(kl.SpecError, match="arch: 90 is not known, it must be one of sm_75"):
+        kl.occupancy(32, 256, arch=90)  # type: ignore[arg-type]
+
+
+def test_blocks_and_grids_have_up_to_three_sides() -> None:
+    assert kl.occupancy(40, (16, 16)) == kl.occupancy(40, 256)
+    assert kl.occupancy(40, 256).waves((10, 10)) == kl.occupancy(40, 256).waves(100)
+
+
+def test_no_block_is_larger_than_its_kernel_was_compiled_for(tmp_path: Path) -> None:
+    path = tmp_path / "bound.cu"
+    path.write_text('extern "C" __global__ void __launch_bounds__(128) k(float* x) { x[threadIdx.x] = 1; }')
+    found = kl.occupancy(f"{path}::k", 512)
+    assert (found.blocks, found.fraction, found.limiter) == (0, 0, "launch bounds")
+    assert kl.occupancy(f"{path}::k", 128).warps == 64
+    with pytest.raises(kl.SpecError, match="does not fit a multiprocessor, for its launch bounds"):
+        found.waves(1)
 
 
 def test_too_much_shared_memory_is_refused_before_any_launch() -> None:

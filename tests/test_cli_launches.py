@@ -119,6 +119,38 @@ def test_occupancy_of_registers_a_rung_and_a_file(promoted: Path, tmp_path: Path
     assert cli("occupancy", f"{promoted}::leaky", "--block", 64).exit_code == 0
 
 
+def test_occupancy_stops_at_launch_bounds(tmp_path: Path) -> None:
+    path = tmp_path / "bound.cu"
+    path.write_text('extern "C" __global__ void __launch_bounds__(128) k(float* x) { x[threadIdx.x] = 1; }')
+    found = cli("occupancy", f"{path}::k", "--block", 512).stdout
+    assert "0 blocks, 0 warps resident" in found
+    assert (
+        "compiled for blocks of at most 128 threads (__launch_bounds__), so none of 512 is launched" in found
+    )
+    chart = found.partition("occupancy by threads")[2]
+    assert re.findall(r"^\s*(\d+)\b", chart, re.MULTILINE)[-1] == "128"
+
+
+def test_occupancy_of_both_languages(tmp_path: Path) -> None:
+    out = tmp_path / "both.json"
+    found = cli("occupancy", "copy/scalar", "--language", "both", "--json", out)
+    assert found.exit_code == 0
+    assert "copy/scalar (CUDA C)" in found.stdout
+    assert "copy/scalar (Numba)" in found.stdout
+    assert len(json.loads(out.read_text())) == 2
+    for arguments, message in (
+        (("occupancy", 40, "--block", 64), "40 is in one language"),
+        (("tune", "copy/float4"), "a table is of one language"),
+    ):
+        result = cli(*arguments, "--language", "both")
+        assert (result.exit_code, message in result.output) == (2, True)
+
+
+@pytest.mark.parametrize("command", ["doctor", "occupancy"])
+def test_help_promises_no_report_of_plain_json(command: str) -> None:
+    assert "report" not in cli(command, "--help").stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

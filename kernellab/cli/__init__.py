@@ -63,6 +63,7 @@ Language = Annotated[LanguageName, typer.Option("--language", help="CUDA C, its 
 Json = Annotated[
     Path | None, typer.Option("--json", help="Write everything as JSON, to read or report later.")
 ]
+PlainJson = Annotated[Path | None, typer.Option("--json", help="Write everything as JSON.")]
 Html = Annotated[Path | None, typer.Option("--html", help="Write a page that needs nothing else.")]
 
 
@@ -76,7 +77,7 @@ def doctor(
         ),
     ] = None,
     language: Language = LanguageName.BOTH,
-    json_file: Json = None,
+    json_file: PlainJson = None,
 ) -> None:
     """Say what this machine can give and how to get the rest; of kernels, which lines compute in float64."""
     if targets:
@@ -237,13 +238,12 @@ def occupancy(
     grid: Annotated[str | None, typer.Option("--grid", help="Blocks along x,y,z: its waves.")] = None,
     language: LanguageName = LanguageName.CUDA_C,
     arch: Annotated[str, typer.Option("--arch", help="sm_75 to sm_121.")] = "sm_90",
-    json_file: Json = None,
+    json_file: PlainJson = None,
 ) -> None:
     """Say how many blocks a multiprocessor holds, what limits them, and how a grid fills a device."""
     from kernellab.cli.occupancy_command import occupancy as command
 
-    twin = "numba" if language.value == "numba" else "cuda-c"
-    command(target, block, shared_mem, grid, twin, arch, json_file)  # type: ignore[arg-type]
+    command(target, block, shared_mem, grid, language.value, arch, json_file)
 
 
 @app.command()
@@ -277,8 +277,11 @@ def tune(
 ) -> None:
     """Sweep a rung's constants on a GPU; the fastest first, what is not valid with its reason."""
     from kernellab.cli.tune_command import tune as command
+    from kernellab.errors import SpecError
 
-    command(name, size or [], constant or [], element, "numba" if language.value == "numba" else "cuda-c")
+    if language.value == "both":
+        raise SpecError("tune: a table is of one language; ask for --language cuda-c or numba")
+    command(name, size or [], constant or [], element, language.value)  # type: ignore[arg-type]
 
 
 @app.command()

@@ -6,9 +6,11 @@ import json
 import math
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from kernellab import catalog
 from kernellab.api_occupancy import Needs, is_file, needs
 from kernellab.cli import output
 from kernellab.cli.arguments import parse_sides
@@ -16,7 +18,11 @@ from kernellab.errors import SpecError
 from kernellab.experiments.picture import Bar, Bars
 from kernellab.instruments.occupancy import WARP, Multiprocessor, Occupancy, Waves, multiprocessor
 from kernellab.kernel import Language
+from kernellab.report.numbers import language_name
 from kernellab.report.table import Column, Table
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 SIDES = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 """Threads of the blocks that are compared."""
@@ -27,30 +33,64 @@ def occupancy(
     block: str | None,
     shared_mem: int | None,
     grid: str | None,
-    language: Language,
+    language: str,
     arch: str,
     json_file: Path | None,
 ) -> None:
     """Print what a block takes, how many fit, what limits them, other block sizes, and a grid's waves."""
-    from kernellab.report.pictures import ASCII, UNICODE, draw
-    from kernellab.report.text import console, has_blocks, print_table
+    from kernellab.report.text import console
 
     output.check_files(json_file)
     threads = None if block is None else math.prod(parse_sides(block, "block"))
     kernel = int(target) if target.lstrip("-").isdigit() else target
     if threads is None and (isinstance(kernel, int) or is_file(kernel)):
         raise SpecError(f"occupancy: the threads of a block of {target} are not known; pass --block 256")
-    taken = needs(kernel, threads, shared_mem, language, arch)
-    found = taken.occupancy(arch)
-    waves = None if grid is None else found.waves(math.prod(parse_sides(grid, "grid")))
+    sides = None if grid is None else parse_sides(grid, "grid")
+    asked: list[tuple[str, Needs, Occupancy, Waves | None]] = []
+    for each in _languages(kernel, language):
+        taken = needs(kernel, threads, shared_mem, each, arch)
+        found = taken.occupancy(arch)
+        title = f"{target} ({language_name(each)})" if language == "both" else target
+        asked.append((title, taken, found, None if sides is None else found.waves(sides)))
     if json_file is not None:
-        text = json.dumps(_plain(target, arch, taken, found, waves), indent=1) + "\n"
+        plain = [_plain(title, arch, taken, found, waves) for title, taken, found, waves in asked]
+        text = json.dumps(plain if language == "both" else plain[0], indent=1) + "\n"
         if output.is_silent(json_file):
             sys.stdout.write(text)
             return
         json_file.write_text(text, encoding="utf-8")
     screen = console()
-    print_table(screen, table(target, arch, taken, found))
+    for title, taken, found, waves in asked:
+        _show(screen, title, arch, taken, found, waves)
+
+
+def _languages(kernel: int | str, language: str) -> tuple[Language, ...]:
+    """Return the languages to ask for: of both only those that there are.
+
+    Raises
+    ------
+    SpecError
+        If there are no two of what is asked for.
+    """
+    if language != "both":
+        return output.languages(language)
+    if isinstance(kernel, int) or is_file(kernel):
+        raise SpecError(
+            f"occupancy: {kernel} is in one language; leave --language both to rungs of the catalogue"
+        )
+    rung = catalog.kernel(kernel)
+    if not rung.has_twin:
+        raise SpecError(f"{kernel}: it has no Numba twin: {rung.twin}; ask for --language cuda-c")
+    return output.languages(language)
+
+
+def _show(
+    screen: Console, title: str, arch: str, taken: Needs, found: Occupancy, waves: Waves | None
+) -> None:
+    from kernellab.report.pictures import ASCII, UNICODE, draw
+    from kernellab.report.text import has_blocks, print_table
+
+    print_table(screen, table(title, arch, taken, found))
     for line in sentences(taken, found, waves, arch):
         screen.print(line, markup=False, highlight=False)
     for drawn in draw(sweep(taken, arch), screen.width, UNICODE if has_blocks(screen) else ASCII):
@@ -66,6 +106,7 @@ def table(target: str, arch: str, taken: Needs, found: Occupancy) -> Table:
         "blocks": ("1", f"{chip.blocks}"),
         "registers": (f"{taken.registers} a thread", f"{chip.registers}"),
         "shared memory": (f"{taken.shared_bytes} B", _shared(chip)),
+        "launch bounds": (f"{taken.threads} threads", f"at most {taken.most_threads}"),
         "barriers": (f"{taken.barriers}", f"{chip.blocks * chip.barriers_per_block}"),
     }
     rows = tuple(
@@ -86,6 +127,9 @@ def sentences(taken: Needs, found: Occupancy, waves: Waves | None, arch: str) ->
     most = multiprocessor(arch).warps
     share = f"{100 * found.fraction:.4g} % of {most} warps"
     lines = [f"{found.blocks} blocks, {found.warps} warps resident: {share}, limited by {found.limiter}"]
+    if taken.threads > taken.most_threads:
+        lines.append(f"it was compiled for blocks of at most {taken.most_threads} threads (__launch_bounds__), so none "
+                     f"of {taken.threads} is launched; make the block smaller or raise the bound")  # fmt: skip
     if idle := -taken.threads % WARP:
         warps = -(-taken.threads // WARP)
         lines.append(f"{idle} of the {warps * WARP} lanes of a block's warps never work: {taken.threads} is no "
@@ -102,8 +146,8 @@ def sentences(taken: Needs, found: Occupancy, waves: Waves | None, arch: str) ->
 def sweep(taken: Needs, arch: str) -> Bars:
     """Return the share of warps by threads a block, registers and shared memory of a block as they are."""
     bars = []
-    for threads in sorted({*SIDES, taken.threads}):
-        each = Needs(threads, taken.registers, taken.shared_bytes, taken.barriers).occupancy(arch)
+    for threads in sorted(each for each in {*SIDES, taken.threads} if each <= taken.most_threads):
+        each = replace(taken, threads=threads).occupancy(arch)
         bars.append(Bar(str(threads), {"occupancy": 100 * each.fraction}))
     return Bars("occupancy by threads a block", "%", tuple(bars), 100.0)
 

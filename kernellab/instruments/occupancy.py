@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import operator
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from kernellab.checks import HOPPER
-from kernellab.errors import SpecError
+from kernellab.errors import ArgumentError, SpecError
+from kernellab.geometry import dimensions
 
 WARP = 32
 REGISTERS_PER_THREAD = 255
@@ -81,7 +85,7 @@ class Occupancy:
         Warps over the most that the architecture holds.
     limited_by : tuple of str
         What no further block finds room in: ``"warps"``, ``"blocks"``, ``"registers"``, ``"shared memory"``,
-        ``"barriers"``.
+        ``"barriers"``; ``"launch bounds"`` where the kernel was compiled for fewer threads.
     room : mapping of str to int
         How many blocks each of these has room for.
     """
@@ -97,11 +101,20 @@ class Occupancy:
         """What `limited_by` holds, in words."""
         return " and ".join(self.limited_by)
 
-    def waves(self, blocks: int, multiprocessors: int = HOPPER.multiprocessors) -> Waves:
-        """Return how a grid of so many blocks fills a device; by default one of an H200's 132 multiprocessors.
+    def waves(self, grid: Any, multiprocessors: int = HOPPER.multiprocessors) -> Waves:
+        """Return how a grid fills a device; by default one of an H200's 132 multiprocessors.
+
+        Parameters
+        ----------
+        grid : int or tuple of int
+            Blocks, along x, y and z.
+        multiprocessors : int
+            Of the device.
 
         Raises
         ------
+        ArgumentError
+            For what is no integer.
         SpecError
             If a block does not fit at all, or a number is negative or 0.
 
@@ -111,10 +124,10 @@ class Occupancy:
         >>> found.full, found.tail, round(found.efficiency, 3)
         (1, 1, 0.5)
         """
-        if blocks < 0 or multiprocessors < 1:
-            what, value = ("multiprocessors", multiprocessors) if blocks >= 0 else ("grid", blocks)
+        blocks = math.prod(dimensions(grid, "grid", "occupancy"))
+        if whole("multiprocessors", multiprocessors) < 1:
             raise SpecError(
-                f"occupancy: {what} is {value}, it must be at least {what[0] == 'm':d}; correct it"
+                f"occupancy: multiprocessors is {multiprocessors}, it must be at least 1; correct it"
             )
         if not self.blocks:
             raise SpecError(
@@ -172,12 +185,26 @@ def multiprocessor(arch: str) -> Multiprocessor:
     SpecError
         For one whose limits are not known here.
     """
-    match = re.fullmatch(r"sm_(\d+)[af]?", arch)
+    match = re.fullmatch(r"sm_(\d+)[af]?", arch) if isinstance(arch, str) else None
     found = MULTIPROCESSORS.get(int(match[1])) if match else None
     if found is None:
         known = ", ".join(f"sm_{number}" for number in MULTIPROCESSORS)
         raise SpecError(f"arch: {arch!r} is not known, it must be one of {known}; pass one of these")
     return found
+
+
+def whole(name: str, value: Any) -> int:
+    """Return an integer, or say that it is none.
+
+    Raises
+    ------
+    ArgumentError
+        If it is not.
+    """
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ArgumentError(f"occupancy: {name} is {value!r}, it must be an integer; pass one") from None
 
 
 def shared_limit(arch: str) -> int:
@@ -194,7 +221,14 @@ def shared_limit(arch: str) -> int:
         return HOPPER.shared
 
 
-def occupancy(arch: str, threads: int, registers: int, shared_bytes: int = 0, barriers: int = 1) -> Occupancy:
+def occupancy(
+    arch: str,
+    threads: int,
+    registers: int,
+    shared_bytes: int = 0,
+    barriers: int = 1,
+    most_threads: int = THREADS_PER_BLOCK,
+) -> Occupancy:
     """Return the occupancy of a kernel.
 
     Parameters
@@ -209,6 +243,8 @@ def occupancy(arch: str, threads: int, registers: int, shared_bytes: int = 0, ba
         Of one block, static plus dynamic; with the largest share of the cache given to shared memory.
     barriers : int
         Named barriers of one block, 0 to 16.
+    most_threads : int
+        That the kernel was compiled for: no larger block is launched.
 
     Returns
     -------
@@ -247,6 +283,8 @@ def occupancy(arch: str, threads: int, registers: int, shared_bytes: int = 0, ba
         room["shared memory"] = 0 if is_too_large else chip.shared_bytes // per_block
     if barriers and chip.barriers_per_block:
         room["barriers"] = chip.blocks * chip.barriers_per_block // barriers
+    if threads > most_threads:
+        room["launch bounds"] = 0
     blocks = min(room.values())
     limited_by = tuple(name for name, count in room.items() if count == blocks)
     return Occupancy(blocks, blocks * warps, blocks * warps / chip.warps, limited_by, room)
