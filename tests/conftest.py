@@ -20,6 +20,9 @@ def pytest_configure(config):
         "markers",
         "gpu(count=1): needs so many GPUs; skipped without, failed with --require-gpu where there is none",
     )
+    config.addinivalue_line(
+        "markers", "xdist_group(name): one worker has them; pytest-xdist's own, if it is here"
+    )
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups, and after the folders that make their own
