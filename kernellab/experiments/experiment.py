@@ -143,10 +143,13 @@ class Expectation:
     check : callable
         ``check(rows) -> (holds, what was found)``, once for each language; None where it cannot be said
         without the machine code.
+    languages : tuple of {"cuda-c", "numba"}
+        In which its points run.
     """
 
     text: str
     check: Callable[[Rows], Found]
+    languages: tuple[str, ...] = LANGUAGES
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,8 @@ def run(
             if is_timed:
                 report(f"{experiment.name}: timing {sweep.title}", done, total)
                 time_sweep(sweep, where, records, notes)
-            panels.append(_panel(sweep, records))
+            if any(records.values()):
+                panels.append(_panel(sweep, records))
         if has_clock and experiment.observe is not None:
             report(f"{experiment.name}: on the GPU", total, total)
             for language in languages:
@@ -264,7 +265,9 @@ def _panel(sweep: Sweep, records: dict[str, dict[str, Record]]) -> Panel:
             *((TIME,) if is_timed else ()),
             *((RATE if rated else SPEED,) if is_timed and large else ()),
         ),
-        labels=tuple(point.label for point in sweep.points),
+        labels=tuple(
+            point.label for point in sweep.points if any(point.label in found for found in records.values())
+        ),
         faults={point.label: point.kernel.fault for point in sweep.points if point.kernel.fault},
         records=records,
     )
@@ -290,7 +293,7 @@ def judge(
     }
     expectations, claims = [], []
     for expectation in experiment.expectations:
-        for language in languages:
+        for language in (each for each in languages if each in expectation.languages):
             try:
                 holds, found = expectation.check(rows[language])
             except (LookupError, ValueError):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
+import re
 from functools import cache
 from pathlib import Path
 
@@ -114,6 +116,34 @@ def test_a_mutant_breaks_its_expectation(
     (found,) = [each for each in experiment.expectations if each.text.startswith(start)]
     known = dict(rows("precision-cost").items())
     assert found.check(Rows({**known, label: record}))[0] is False
+
+
+def test_errors_of_fast_math_need_a_gpu() -> None:
+    (claim,) = [each for each in load("precision-cost").claims if each.text.startswith("exp with fast")]
+    found = rows("precision-cost")
+    assert claim.judge(found)[0] == NEEDS_GPU
+    label = precision_cost.fast(precision_cost.error("sin"))
+    assert math.isnan(found.value(label, "max_ulp"))
+    on_gpu = dataclasses.replace(found[FAST_EXP], device="gpu")
+    assert claim.judge(Rows({FAST_EXP: on_gpu}))[0] == "held"
+    ulp = {each.name: each.formula for each in precision_cost.DERIVED}["max_ulp"]
+    assert ulp(on_gpu) > 1
+
+
+def test_an_error_is_named_with_its_limit() -> None:
+    (claim,) = [each for each in result_of("precision-cost").claims if "good to 4 ulp" in each.text]
+    assert re.search(r"its own limit: \w+ 0\.5 of 0\.5 ulp; largest error: sin 1\.\d+ of 4 ulp", claim.found)
+
+
+def test_what_is_swept_in_one_language_is_left_out_in_the_other() -> None:
+    experiment = load("launch-config")
+    (asked,) = [each for each in experiment.expectations if each.text.startswith("more vectors")]
+    bare = dataclasses.replace(
+        experiment, sweeps=experiment.sweeps[-1:], expectations=(asked,), claims=(), pictures=None
+    )
+    result = run(bare, "emulator", ("numba",))
+    assert (result.panels, result.expectations) == ((), ())
+    assert all("swept in CUDA C only" in note for note in result.notes[-2:])
 
 
 def test_the_line_with_the_literals_is_shown() -> None:
