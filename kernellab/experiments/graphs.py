@@ -76,7 +76,10 @@ def each_counts(rows: Rows) -> Found:
     for _ in range(COUNT):
         x = apply(KERNEL, x, alpha=2.0, language=language, device="emulator")
     wrong = int(np.count_nonzero(x != 2.0**COUNT))
-    return wrong == 0, f"2**{np.log2(float(x[0])):g} after {COUNT} launches, {wrong} of {x.size} wrong"
+    return (
+        wrong == 0,
+        f"2**{np.log2(float(x[0])):g} after {COUNT} launches, {wrong} of {x.size} elements wrong",
+    )
 
 
 def needs_gpu(what: str) -> Callable[[Rows], tuple[str, str]]:

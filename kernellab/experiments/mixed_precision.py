@@ -282,8 +282,8 @@ def pictures_of(runs: Mapping[str, Trained], language: str) -> tuple[Picture, ..
     losses = tuple(Series(label, tuple(enumerate(run.losses, 1))) for label, run in runs.items())
     scale = (Series("loss scale", tuple(enumerate(runs[MIXED].scales, 1))),)
     return (
-        Curves(f"Loss over steps, {language}", "step", "loss", losses, inject),
-        Curves(f"Loss scale over steps, {language}", "step", "scale", scale, inject),
+        Curves(f"Loss over steps, {language}", "step", "loss", losses, inject, is_x_log=False),
+        Curves(f"Loss scale over steps, {language}", "step", "scale", scale, inject, is_x_log=False),
     )
 
 
@@ -344,8 +344,8 @@ EXPERIMENT = Experiment(
     ),
     pictures=pictures,
     lessons=(
-        f"The loss is the mean over {BATCH} samples, of which a run has its rows: a gradient is then some 1e-7, near "
-        "the least that float16 has (6e-8). Each run starts from the same parameters and sees the same samples.",
+        f"The loss that is shown is the mean over a run's rows. Its gradient is that of their sum over {BATCH}, as if "
+        "they were part of so large a batch: it is then some 1e-7, near the least that float16 has (6e-8). Each run starts from the same parameters and sees the same samples.",
         "What counts as memory is every array that lives at the end of a backward pass: parameters (in mixed "
         "precision the float32 masters and the 16-bit copies), their gradients, AdamW's two means, activations with "
         "the samples, and the gradients of activations. The mixed run's 2 bytes less for a gradient are the 2 bytes "

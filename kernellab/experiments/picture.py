@@ -142,7 +142,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Curves:
-    """What something comes to as a size is swept, both on scales of logarithms.
+    """What something comes to as a size is swept, on a scale of logarithms.
 
     Attributes
     ----------
@@ -152,6 +152,8 @@ class Curves:
         Values above 0.
     marks : tuple of Mark
         Places worth a line.
+    is_x_log : bool
+        Whether the axis along which something is swept is one of logarithms too.
     """
 
     title: str
@@ -159,6 +161,12 @@ class Curves:
     y_unit: str
     series: tuple[Series, ...]
     marks: tuple[Mark, ...] = ()
+    is_x_log: bool = True
+
+    @property
+    def axes(self) -> tuple[str, str]:
+        """What stands along each axis: its unit, and its scale if that is not even."""
+        return f"{self.x_unit}, log scale" if self.is_x_log else self.x_unit, f"{self.y_unit}, log scale"
 
     @property
     def window(self) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -170,10 +178,14 @@ class Curves:
     def place(self, x: float, y: float) -> tuple[float, float]:
         """Return where a point stands in the window, from 0 to 1 along each axis; in the middle of no width."""
         (left, right), (low, high) = self.window
-        return tuple(
-            math.log(value / first) / math.log(last / first) if last > first else 0.5
+        if self.is_x_log:
+            x, left, right = math.log(x), math.log(left), math.log(right)
+        y, low, high = math.log(y), math.log(low), math.log(high)
+        across, up = (
+            (value - first) / (last - first) if last > first else 0.5
             for value, first, last in ((x, left, right), (y, low, high))
-        )  # type: ignore[return-value]
+        )
+        return across, up
 
 
 Picture: TypeAlias = Bars | BankMap | LaneMap | Timeline | Curves
@@ -196,6 +208,6 @@ def picture_from_dict(data: Mapping[str, Any]) -> Picture:
     if data["kind"] == "Curves":
         series = tuple(Series(each["label"], tuple(map(tuple, each["points"]))) for each in data["series"])
         marks = tuple(Mark(**mark) for mark in data["marks"])
-        return Curves(title, data["x_unit"], data["y_unit"], series, marks)
+        return Curves(title, data["x_unit"], data["y_unit"], series, marks, data.get("is_x_log", True))
     bars = tuple(Bar(bar["label"], bar["values"]) for bar in data["bars"])
     return Bars(title, data["unit"], bars, data["full"], data["ideal"])

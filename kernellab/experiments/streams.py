@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernellab.catalog import kernel
+from kernellab.experiments import overlap
 from kernellab.experiments.common import WRITE_UP, all_right, number
 from kernellab.experiments.experiment import (
     HELD,
@@ -46,6 +47,8 @@ ADDED = ("warp_instructions", "global_load_sectors", "global_store_sectors")
 """What the chunks together do neither more nor less of than the whole."""
 TRIED = ((1, 1), (3, 2), (7, 3), (16, 8))
 """Chunks and streams of the pipelines whose answers are compared."""
+DRAWN = 8
+"""Chunks of the schedules that are drawn."""
 
 
 def part_of(part: slice) -> Callable[[], Mapping[str, Array]]:
@@ -109,8 +112,6 @@ STAGES_NEEDED = "copies run beside kernels on hardware of their own: it takes a 
 
 def observe(clock: GpuClock) -> Observed:
     """Measure the pipeline in every way on a GPU; just run it where a profiler watches."""
-    from kernellab.experiments import overlap
-
     if not clock.is_timing:
         stand = overlap.Stand(clock.device, clock.language, *WATCHED)
         stand.set_steps(WATCHED_STEPS)
@@ -141,8 +142,6 @@ def verdicts(found: Mapping[str, Measured], little: Mapping[str, Measured]) -> d
     little : mapping of str to Measured
         With one that takes next to nothing.
     """
-    from kernellab.experiments import overlap
-
     best = overlap.best_of(found)
     alone = ", ".join(f"{stage} {1e3 * best.overlap.alone[stage]:.2f}" for stage in STAGES)
     streams = "; ".join(
@@ -176,8 +175,6 @@ def _verdict(holds: bool) -> str:
 
 def timelines(found: Mapping[str, Measured], language: Language) -> tuple[Picture, ...]:
     """Return when the stages ran on one stream, in the best way, and in two that break it."""
-    from kernellab.experiments import overlap
-
     labels = (
         overlap.ONE.label,
         overlap.best_of(found).variant.label,
@@ -207,7 +204,7 @@ def pictures(rows: Mapping[str, Rows]) -> tuple[Picture, ...]:
         Timeline(
             f"Scheduled, not measured: {streams} stream{'s' * (streams > 1)}",
             "steps",
-            scheduled(steps, 8, streams),
+            scheduled(steps, DRAWN, streams),
         )
         for streams in (1, 2, 3)
     )
@@ -239,7 +236,10 @@ EXPERIMENT = Experiment(
         "at a little less than their speed alone.",
         "The time line is drawn from CUDA events. An event tells when a stream came to a stage; that the stage's "
         "hardware was still busy with the chunk before is worked out.",
-        "What runs here is kl.pipeline(kernel, x, chunks=32, streams=3), which takes any kernel whose rows stand alone.",
+        f"A GPU is timed with kl.pipeline(kernel, x, chunks={overlap.CHUNKS}, streams={overlap.STREAMS}) and other ways "
+        f"of {overlap.N} elements, for any kernel whose rows stand alone. Without one a kernel of {SMALL.sizes['n']} "
+        f"elements is counted in {CHUNKS} chunks, the answers of pipelines in "
+        f"{', '.join(str(chunks) for chunks, _ in TRIED)} are compared, and schedules of {DRAWN} are drawn.",
     ),
     observe=observe,
 )

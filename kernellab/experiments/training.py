@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from kernellab.kernel import Language
 
 BATCH = 2**22
-"""Samples over which the loss is a mean, as for a large language model; a run sees as many as it has rows."""
+"""By which the summed loss's gradient is divided, as in the batch of a large language model that a run's rows are a part of."""
 EPS = 1e-12
-"""Of AdamW: below the gradients of such a mean."""
+"""Of AdamW: below gradients so small."""
 NAMES = ("w1", "b1", "w2", "b2")
 
 BEST = {

@@ -49,7 +49,7 @@ def curve_lines(picture: Curves, width: int = 80) -> list[Text]:
     >>> from kernellab.experiments.picture import Mark, Series
     >>> flat = Curves("reads", "B", "B/s", (Series("L2", ((1024, 1e12), (4096, 1e9))),), (Mark("L1", 2048),))
     >>> print(curve_lines(flat, 40)[0].plain)
-    reads (B/s): o L2
+    reads (B/s, log scale): o L2
     """
     columns = max(20, min(width, 100) - ROOM - 4)
     cells = [[(" ", "")] * columns for _ in range(ROWS)]
@@ -67,14 +67,16 @@ def curve_lines(picture: Curves, width: int = 80) -> list[Text]:
         for x, y in _filled([picture.place(*point) for point in series.points], columns):
             cells[round((1 - y) * (ROWS - 1))][x] = sign
     told = "   ".join(f"{SIGNS[i % len(SIGNS)]} {each.label}" for i, each in enumerate(picture.series))
-    lines = [Text(f"{picture.title} ({picture.y_unit}): {told}", "bold")]
+    across, up = picture.axes
+    lines = [Text(f"{picture.title} ({up}): {told}", "bold")]
     numbers = {0: size(high, picture.y_unit), ROWS - 1: size(low, picture.y_unit)}
     for number, row in enumerate(cells):
         lines.append(Text.assemble(f"{numbers.get(number, ''):>{ROOM + 2}} ", *row))
     if names.strip():
         lines.append(Text(f"{'':>{ROOM + 3}}{names.rstrip()}", "dim"))
     first, last = (size(value, picture.x_unit) for value in (left, right))
-    lines.append(Text(f"{'':>{ROOM + 3}}{first}{last:>{columns - len(first)}}", "dim"))
+    middle = f"{across:^{columns - len(first) - len(last)}}"
+    lines.append(Text(f"{'':>{ROOM + 3}}{first}{middle}{last}", "dim"))
     for line in lines:
         line.rstrip()
     return lines
@@ -103,7 +105,11 @@ def curve_shapes(picture: Curves) -> dict[str, Any]:
         return {"x": x, "y": y, "text": words, "anchor": anchor, "kind": kind}
 
     (left, right), (low, high) = picture.window
-    ruled, texts = [], [text(LEFT, 12, picture.y_unit, "end")]
+    across, up = picture.axes
+    ruled, texts = (
+        [],
+        [text(4, 12, up, "start"), text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, across, "middle")],
+    )
     for y in (low, high):
         (x1, height), (x2, _) = at(left, y), at(right, y)
         ruled.append({"x1": x1, "y1": height, "x2": x2, "y2": height, "kind": "axis"})

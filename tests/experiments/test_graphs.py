@@ -38,7 +38,7 @@ def test_a_launch_that_is_lost_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(graphs, "apply", losing)
     rows = Rows(result_of("graphs").panels[0].records["cuda-c"])
-    assert graphs.each_counts(rows) == (False, "2**63 after 64 launches, 33 of 33 wrong")
+    assert graphs.each_counts(rows) == (False, "2**63 after 64 launches, 33 of 33 elements wrong")
 
 
 # -- on a fake GPU

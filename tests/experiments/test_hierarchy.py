@@ -246,7 +246,7 @@ CURVES = Curves(
 
 def test_curves_as_text_and_shapes() -> None:
     lines = [line.plain for line in curve_lines(CURVES, 60)]
-    assert lines[0] == "reads (B/s): o near   + far"
+    assert lines[0] == "reads (B/s, log scale): o near   + far"
     top, bottom = lines[1], lines[ROWS]
     assert top.strip().startswith("8 TB/s o")
     assert bottom.strip().startswith("1 TB/s +")
@@ -254,13 +254,23 @@ def test_curves_as_text_and_shapes() -> None:
     assert sum("|" in line for line in lines[1 : ROWS + 1]) >= ROWS - 1  # but where the curve is
     assert "L1" in lines[ROWS + 1]
     assert "elsewhere" not in lines[ROWS + 1]
-    assert lines[-1].split() == ["1", "KiB", "64", "KiB"]
+    assert lines[-1].split() == ["1", "KiB", "B,", "log", "scale", "64", "KiB"]
     shapes = curve_shapes(CURVES)
     assert len(shapes["drawn"]) == 2
     labels = [text for text in shapes["texts"] if text["kind"] == "label"]
     assert {text["text"] for text in labels} == {"near", "far"}
+    assert {"B, log scale", "B/s, log scale"} <= {text["text"] for text in shapes["texts"]}
     assert labels[1]["y"] - labels[0]["y"] >= 13  # both end at the bottom
     assert picture_from_dict(json.loads(json.dumps(picture_to_dict(CURVES)))) == CURVES
+
+
+def test_steps_are_apart_evenly() -> None:
+    curves = Curves(
+        "loss", "step", "loss", (Series("a", ((1.0, 4.0), (2.0, 2.0), (5.0, 1.0))),), is_x_log=False
+    )
+    assert curves.place(2.0, 2.0) == pytest.approx((0.25, 0.5))
+    assert curve_lines(curves, 50)[-1].plain.split() == ["1", "step", "5"]
+    assert picture_from_dict(json.loads(json.dumps(picture_to_dict(curves)))) == curves
 
 
 def test_a_curve_of_one_value_stands_in_the_middle() -> None:

@@ -34,6 +34,9 @@ def test_without_a_gpu_everything_holds_that_can_be_said() -> None:
     assert set(verdicts(result)) == {"held"}
     assert {claim.verdict for claim in result.claims} == {"needs a GPU"}
     assert [each.title[:9] for each in result.pictures] == ["Scheduled"] * 3
+    (told,) = [note for note in result.notes if "kl.pipeline" in note]
+    assert "chunks=32, streams=3" in told.partition("Without one")[0]
+    assert "in 4 chunks, the answers of pipelines in 1, 3, 7, 16 are compared, and schedules of 8" in told
     assert Result.from_dict(result.to_dict()).pictures == result.pictures
     assert 'title="chunk 7 on stream 1: ' in page([Document("run", experiments=(result,), environment={})])
 
