@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kernellab import catalog
+import numpy as np
+
+from kernellab import catalog, checks
+from kernellab.catalog import update_scale
 from kernellab.catalog.unscale import LARGEST
 from kernellab.devices import device as find_device
 from kernellab.errors import ArgumentError, SpecError
@@ -53,20 +56,22 @@ def adamw(
     step : int
         Which step this is, from 1 on, skipped ones counted.
     lr, eps, weight_decay : float
+        At least 0, and finite.
     betas : tuple of float
         In [0, 1).
     inv_scale : float or array of float32, optional
-        What gradients are multiplied by: 1 over the loss scale, if they still carry it.
+        What gradients are multiplied by: 1 over the loss scale, if they still carry it. A float must be within
+        2**-126 and 2**126, as loss scales are.
     found_inf : array of float32, optional
         One number; if it is not 0 the step is skipped: no bit changes. Read on the device, so the host never
         waits for it; see `GradScaler.found_inf`.
     skipped : int or array of int32, optional
-        How many of the steps before were skipped, which do not count for the means' bias; see
+        How many of the steps before this one were skipped, which do not count for the means' bias; see
         `GradScaler.skipped`.
     norm : array of float32, optional
         The global norm of the gradients as they are (see `grad_norm`), for clipping to `max_norm`.
     max_norm : float, optional
-        The most that the norm may be, after `inv_scale`.
+        The most that the norm may be, after `inv_scale`; at least 0.
     out : array of float16 or bfloat16, or list of such, optional
         Where to put the new parameters in 16 bits.
     language, device
@@ -98,6 +103,11 @@ def adamw(
     if (norm is None) != (max_norm is None):
         raise ArgumentError(f"{who}: norm and max_norm go together, one is missing; pass both or none")
     rates = _rates(betas)
+    checks.number(f"{who}: step", step, "int32", 1)
+    for name, value in {"lr": lr, "eps": eps, "weight_decay": weight_decay}.items():
+        checks.number(f"{who}: {name}", value, "float32", 0.0, LARGEST)
+    if _is_number(skipped):
+        checks.number(f"{who}: skipped", skipped, "int32", 0, step - 1)
     lists = [
         Tensors("param", "param", param, STATE),
         Tensors("grad", "grad", grad, is_changed=False),
@@ -109,7 +119,7 @@ def adamw(
     like = lists[0].arrays
     scalars = {
         "found": scalar_of(0 if found_inf is None else found_inf, f"{who}: found_inf", like, place),
-        "inv_scale": scalar_of(1 if inv_scale is None else inv_scale, f"{who}: inv_scale", like, place),
+        "inv_scale": _inv_scale(inv_scale, who, like, place),
         "norm": scalar_of(0 if norm is None else norm, f"{who}: norm", like, place),
         "skipped": scalar_of(0 if skipped is None else skipped, f"{who}: skipped", like, place, "int32"),
     }
@@ -125,7 +135,18 @@ def adamw(
     over_lists(
         who, "step", lists, scalars, place, language, lambda found: _step_kernel(found, language), **options
     )
-    return param if out is None else out
+    return lists[0 if out is None else -1].given
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number)
+
+
+def _inv_scale(value: Any, who: str, like: Sequence[Any], place: Device) -> Any:
+    """Return what gradients are multiplied by as an array; refuse a number that is 1 over no loss scale."""
+    if _is_number(value):
+        checks.number(f"{who}: inv_scale", value, "float32", update_scale.LEAST, update_scale.MOST)
+    return scalar_of(1 if value is None else value, f"{who}: inv_scale", like, place)
 
 
 def _rates(betas: Any) -> list[float]:
@@ -211,7 +232,7 @@ def clip_grad_norm(
     max_norm : float
         At least 0.
     inv_scale : float or array of float32, optional
-        What they are multiplied by before, such as 1 over a loss scale.
+        What they are multiplied by before, such as 1 over a loss scale; a float as in `adamw`.
     language, device
         As for `apply`.
 
@@ -236,7 +257,7 @@ def clip_grad_norm(
     place, who = find_device(device), "clip_grad_norm"
     tensors = Tensors("x", "grads", grads)
     check_together(who, [tensors.taken(who, place)])
-    scale = scalar_of(1 if inv_scale is None else inv_scale, f"{who}: inv_scale", tensors.arrays, place)
+    scale = _inv_scale(inv_scale, who, tensors.arrays, place)
     norm = _norm(who, tensors, place, language)
     multiply(
         tensors, scale, full(0, tensors.arrays, place), who, place, language, norm=norm, max_norm=max_norm

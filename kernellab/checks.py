@@ -154,22 +154,30 @@ def misalignment(kernel: Kernel, who: str, spec: ArraySpec) -> str:
 
 def scalar(kernel: Kernel, parameter: Parameter, value: Any) -> Scalar:
     """Return the value as a NumPy scalar of the parameter's dtype; refuse one that does not fit."""
-    who = f"{kernel.id}: {parameter.name}"
-    dtype = np.dtype(parameter.dtype)
+    maximum = parameter.maximum if isinstance(parameter.maximum, int | float) else None
+    return number(f"{kernel.id}: {parameter.name}", value, parameter.dtype, parameter.minimum, maximum)
+
+
+def number(
+    who: str, value: Any, dtype: Any, minimum: float | None = None, maximum: float | None = None
+) -> Scalar:
+    """Return the value as a NumPy scalar of a dtype; refuse one that does not fit, or lies outside of bounds."""
+    dtype = np.dtype(dtype)
     is_whole = dtype.kind in "iu"
     kinds = (int, np.integer) if is_whole else (int, float, np.integer, np.floating)
     if isinstance(value, bool) or not isinstance(value, kinds):
         kind = "an integer" if is_whole else "a number"
         raise ArgumentError(f"{who} is {value!r}, it must be {kind}; pass one that fits {dtype}")
-    number = int(value) if is_whole else float(value)
+    amount = int(value) if isinstance(value, int | np.integer) else float(value)
     largest = int(np.iinfo(dtype).max) if is_whole else float(np.finfo(dtype).max)
-    if math.isfinite(number) and abs(number) > largest:
+    if largest < abs(amount) < math.inf:
         raise SpecError(f"{who} is {value}, it must fit {dtype}; pass one up to {largest}")
-    if parameter.minimum is not None and not number >= parameter.minimum:  # nor NaN
-        raise SpecError(f"{who} is {value}, it must be at least {parameter.minimum}; raise it")
-    if isinstance(parameter.maximum, int | float) and number > parameter.maximum:
-        raise SpecError(f"{who} is {value}, it must be at most {parameter.maximum}; lower it")
-    typed: Scalar = dtype.type(number)
+    if minimum is not None and not amount >= minimum:  # nor NaN
+        remedy = "raise it" if amount < minimum else "pass a number"
+        raise SpecError(f"{who} is {value}, it must be at least {minimum}; {remedy}")
+    if maximum is not None and amount > maximum:
+        raise SpecError(f"{who} is {value}, it must be at most {maximum}; lower it")
+    typed: Scalar = dtype.type(amount)
     return typed
 
 

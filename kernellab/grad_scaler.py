@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -11,21 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernellab import catalog
+from kernellab import catalog, checks
 from kernellab.api_optimizer import multiply
+from kernellab.catalog.update_scale import LEAST, MOST
 from kernellab.devices import cuda_arrays
 from kernellab.devices import device as find_device
-from kernellab.errors import ExecutionError, SpecError
-from kernellab.kernel import Language
+from kernellab.errors import ArgumentError, ExecutionError, SpecError
+from kernellab.kernel import LANGUAGES, Language
 from kernellab.measurement import scope
-from kernellab.tensor_calls import beside, call, full
+from kernellab.tensor_calls import beside, call, full, scalar_of
 from kernellab.tensor_intake import Tensors, where_of
 from kernellab.tensor_lists import is_list
 
 if TYPE_CHECKING:
     from kernellab.devices.program import Device
-
-READY, UNSCALED, STEPPED = "ready", "unscaled", "stepped"
 
 
 class GradScaler:
@@ -35,18 +35,21 @@ class GradScaler:
     pass; `step` updates unless there were some; `update` halves the scale after such a step, and doubles it after
     `growth_interval` clean ones. All numbers live where the gradients do: on a GPU the host waits for none.
 
+    The scale stays within 2**-126 and 2**126, where 1 over it is finite too, and no denormal: PyTorch's halves
+    down to 0. Each optimiser has a name, and skips only what it found itself.
+
     Parameters
     ----------
     init_scale : float
-        The first scale.
+        The first scale, within 2**-126 and 2**126.
     growth_factor : float
         Above 1.
     backoff_factor : float
-        Below 1.
+        Above 0, and below 1.
     growth_interval : int
-        Clean steps in a row before the scale grows.
+        Clean steps in a row before the scale grows; at least 1.
     enabled : bool
-        False makes every method do nothing but call the step.
+        False makes every method do nothing but call the step: the scale is 1, and nothing is found.
     language, device
         As for `apply`.
 
@@ -74,30 +77,20 @@ class GradScaler:
         language: Language = "cuda-c",
         device: str | Device = "auto",
     ) -> None:
+        if language not in LANGUAGES:
+            known = ", ".join(LANGUAGES)
+            raise SpecError(f"GradScaler: language is {language!r}, it must be one of {known}; correct it")
         self._enabled = enabled
         self._language: Language = language
         self._place = find_device(device)
-        self._initial = {"scale": init_scale, "tracker": 0, "skipped": 0}
+        self._initial = {"scale": _checked_scale(init_scale) if enabled else 1.0, "tracker": 0}
         self._numbers: dict[str, Any] = {}
+        self._skipped: dict[str, Any] = {}
         self._found: dict[str, Any] = {}
-        self._stages: dict[str, str] = {}
-        self._set(growth_factor, backoff_factor, growth_interval)
-        _check_scale(init_scale)
-
-    def _set(self, growth_factor: float, backoff_factor: float, growth_interval: int) -> None:
-        if not growth_factor > 1:
-            raise SpecError(f"GradScaler: growth_factor is {growth_factor}, it must be above 1; raise it")
-        if not 0 < backoff_factor < 1:
-            raise SpecError(
-                f"GradScaler: backoff_factor is {backoff_factor}, it must lie between 0 and 1; correct it"
-            )
-        if not growth_interval >= 1:
-            raise SpecError(
-                f"GradScaler: growth_interval is {growth_interval}, it must be at least 1; raise it"
-            )
-        self.growth_factor = growth_factor
-        self.backoff_factor = backoff_factor
-        self.growth_interval = growth_interval
+        self._called: dict[str, str] = {}
+        self.growth_factor, self.backoff_factor, self.growth_interval = _checked_rules(
+            growth_factor, backoff_factor, growth_interval
+        )
 
     def is_enabled(self) -> bool:
         """Whether it does anything."""
@@ -108,11 +101,11 @@ class GradScaler:
         """Return the scaler's numbers, made where the first arrays live."""
         if not self._numbers:
             start = self._initial
-            kinds = {"scale": "float32", "tracker": "int32", "skipped": "int32"}
             self._numbers = {
-                name: full(start[name], arrays, self._place, kind) for name, kind in kinds.items()
+                "scale": full(start["scale"], arrays, self._place),
+                "inv_scale": full(1 / start["scale"], arrays, self._place),
+                "tracker": full(start["tracker"], arrays, self._place, "int32"),
             }
-            self._numbers["inv_scale"] = full(1 / start["scale"], arrays, self._place)
         elif arrays and where_of("GradScaler", arrays) != cuda_arrays.is_on_gpu(self._numbers["scale"]):
             if cuda_arrays.is_on_gpu(self._numbers["scale"]):
                 raise SpecError(
@@ -128,20 +121,25 @@ class GradScaler:
 
     def get_scale(self) -> float:
         """Return the scale; waits for what is queued on a GPU."""
-        return float(self._number("scale")) if self._enabled else 1.0
+        return float(self._number("scale"))
 
     @property
     def inv_scale(self) -> Any:
         """1 over the scale, one float32 where the gradients live: for `adamw`, in place of `unscale_`."""
         return self._settle()["inv_scale"]
 
-    @property
-    def skipped(self) -> Any:
-        """How many steps were skipped, one int32 where the gradients live."""
-        return self._settle()["skipped"]
+    def _beside(self, number: Any, dtype: str = "float32") -> Any:
+        """Return a number as an array where the scale lives; nobody changes it."""
+        return scalar_of(number, "GradScaler", [self._settle()["scale"]], self._place, dtype)
+
+    def skipped(self, name: str = "") -> Any:
+        """Return how many steps an optimiser skipped: one int32 where the gradients live."""
+        return self._beside(self._skipped.get(name, 0), "int32")
 
     def found_inf(self, name: str = "") -> Any:
-        """Return what `unscale_` found since the last `update`: one float32, 0 or 1, where the gradients live."""
+        """Return what `unscale_` or `find_inf` found since the last `update`: one float32, 0 or 1, as for `skipped`."""
+        if not self._enabled:
+            return self._beside(0)
         if name not in self._found:
             raise ExecutionError(
                 f"GradScaler: nothing was looked at{_of(name)} since update(); call unscale_"
@@ -157,13 +155,14 @@ class GradScaler:
             scaled = x * self.get_scale()
             return x.dtype.type(scaled) if isinstance(x, np.floating) else scaled
         who = "GradScaler.scale"
-        taken = Tensors("x", "x", x, is_changed=False).taken(who, self._place)
+        given = Tensors("x", "x", x, is_changed=False)
+        taken = given.taken(who, self._place)
         with scope(self._place, taken.arrays, who):
             copies = replace(taken, given=tuple(array.copy() for array in taken.arrays), is_changed=True)
         unused = full(0, copies.arrays, self._place)
         factor = self._settle(copies.arrays)["scale"]
         multiply(copies, factor, unused, who, self._place, self._language)
-        return list(copies.arrays) if is_list(x) else copies.arrays[0]
+        return list(copies.arrays) if is_list(given.given) else copies.arrays[0]
 
     def unscale_(self, grads: Any, *, name: str = "") -> None:
         """Divide gradients by the scale in place, and look for inf and NaN in the same pass.
@@ -180,8 +179,7 @@ class GradScaler:
         ExecutionError
             If that was done already since the last `update`.
         """
-        if self._enabled:
-            self._look(grads, "unscale_", name, is_kept=False)
+        self._look(grads, "unscale_", name, is_kept=False)
 
     def find_inf(self, grads: Any, *, name: str = "") -> None:
         """Look for inf and NaN and leave the scale in, in place of `unscale_`.
@@ -192,27 +190,25 @@ class GradScaler:
         Parameters
         ----------
         grads, name
-            As for `unscale_`; every element stays what it is.
+            As for `unscale_`; every element stays what it is, so they may be read-only.
         """
-        if self._enabled:
-            self._look(grads, "find_inf", name, is_kept=True)
+        self._look(grads, "find_inf", name, is_kept=True)
 
     def _look(self, grads: Any, method: str, name: str, *, is_kept: bool) -> None:
-        stage = self._stages.get(name, READY)
-        if stage != READY:
-            what = (
-                f"{method}() has been called already"
-                if stage == UNSCALED
-                else f"step() comes after {method}()"
+        if not self._enabled:
+            return
+        if name in self._called:
+            raise ExecutionError(
+                f"GradScaler: {self._called[name]}() has been called already{_of(name)} since update(); "
+                f"call update() before {method}()"
             )
-            raise ExecutionError(f"GradScaler: {what}{_of(name)} since update(); call update() first")
         who = f"GradScaler.{method}"
-        tensors = Tensors("x", "grads", grads)
+        tensors = Tensors("x", "grads", grads, is_changed=not is_kept)
         numbers = self._settle(tensors.arrays)
         found = full(0, [numbers["scale"]], self._place)
         factor = None if is_kept else numbers["inv_scale"]
         multiply(tensors, factor, found, who, self._place, self._language)
-        self._found[name], self._stages[name] = found, UNSCALED
+        self._found[name], self._called[name] = found, method
 
     def step(
         self, function: Callable[..., Any], *args: Any, grads: Any = None, name: str = "", **keywords: Any
@@ -238,9 +234,11 @@ class GradScaler:
         """
         if not self._enabled:
             return function(*args, **keywords)
-        if self._stages.get(name) == STEPPED:
-            raise ExecutionError(f"GradScaler: step() has been called already{_of(name)} since update()")
-        if self._stages.get(name) != UNSCALED:
+        if self._called.get(name) == "step":
+            raise ExecutionError(
+                f"GradScaler: step() has been called already{_of(name)} since update(); call update() first"
+            )
+        if name not in self._called:
             if grads is None:
                 raise ExecutionError(
                     f"GradScaler: step() needs gradients looked at{_of(name)}; call unscale_ or pass grads"
@@ -248,12 +246,14 @@ class GradScaler:
             self.unscale_(grads, name=name)
         found = self._found[name]
         taken = _parameters(function)
-        self._stages[name] = STEPPED
         if "found_inf" in taken:
-            own = {"found_inf": found, "skipped": self.skipped, "device": self._place}
+            own = {"found_inf": found, "skipped": self.skipped(name), "device": self._place}
             keywords = {**{key: value for key, value in own.items() if key in taken}, **keywords}
-            return function(*args, **keywords)
-        return function(*args, **keywords) if _on_host(found) == 0 else None
+            result = function(*args, **keywords)
+        else:
+            result = function(*args, **keywords) if _on_host(found) == 0 else None
+        self._called[name] = "step"  # and not where it was refused: what is put right may be tried again
+        return result
 
     def update(self, new_scale: float | None = None) -> None:
         """Set the scale for the next step, and forget what was found in this one.
@@ -261,7 +261,7 @@ class GradScaler:
         Parameters
         ----------
         new_scale : float, optional
-            The scale, in place of what would follow.
+            The scale, in place of what would follow; what was skipped counts all the same.
 
         Raises
         ------
@@ -272,14 +272,18 @@ class GradScaler:
             return
         numbers = self._settle()
         if new_scale is not None:
-            _check_scale(new_scale)
-            numbers["scale"].fill(new_scale)
-            numbers["inv_scale"].fill(1 / new_scale)
+            new_scale = _checked_scale(new_scale)
         elif not self._found:
             raise ExecutionError("GradScaler: no gradients were looked at since update(); call unscale_")
-        else:
-            found = functools.reduce(operator.add, self._found.values())
-            scalars = {name: numbers[name] for name in ("scale", "tracker", "skipped")}
+        with scope(self._place, (numbers["scale"],), "GradScaler.update"):
+            each = {name: self._beside(found) for name, found in self._found.items()}
+            self._skipped |= {name: self.skipped(name) + (found != 0) for name, found in each.items()}
+            if new_scale is not None:
+                numbers["scale"].fill(new_scale)
+                numbers["inv_scale"].fill(1 / new_scale)
+        if new_scale is None:
+            found = functools.reduce(operator.add, each.values())
+            scalars = {name: numbers[name] for name in ("scale", "tracker")}
             _, written = call(
                 catalog.kernel("update_scale/scalar"),
                 "GradScaler.update",
@@ -292,11 +296,14 @@ class GradScaler:
                 interval=self.growth_interval,
             )
             numbers["inv_scale"] = written["inv_scale"]
-        self._found, self._stages = {}, {}
+        self._found, self._called = {}, {}
 
     # -- checkpoints
     def state_dict(self) -> dict[str, Any]:
-        """Return everything as plain numbers, with PyTorch's keys; nothing where it is not enabled."""
+        """Return everything as plain numbers, with PyTorch's keys; nothing where it is not enabled.
+
+        What was skipped is there by optimisers' names.
+        """
         if not self._enabled:
             return {}
         return {
@@ -305,7 +312,7 @@ class GradScaler:
             "backoff_factor": self.backoff_factor,
             "growth_interval": self.growth_interval,
             "_growth_tracker": int(self._number("tracker")),
-            "skipped": int(self._number("skipped")),
+            "skipped": {name: int(_on_host(self.skipped(name))) for name in self._skipped},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -313,21 +320,31 @@ class GradScaler:
 
         Raises
         ------
-        SpecError
-            If something is missing in it.
+        ArgumentError, SpecError
+            If something is missing in it, or is no number that could be there; nothing is taken then.
         """
         if not self._enabled:
             return
         wanted = ("scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker")
+        if not isinstance(state, Mapping):
+            kind = type(state).__name__
+            raise ArgumentError(
+                f"GradScaler: the state is a {kind}, it must be a dict; take one of state_dict()"
+            )
         missing = [name for name in wanted if name not in state]
         if missing:
             raise SpecError(
                 f"GradScaler: the state has no {', '.join(missing)}; take one of an enabled scaler's state_dict()"
             )
-        _check_scale(state["scale"])
-        self._set(*(state[name] for name in wanted[1:4]))
-        kept = {"scale": float(state["scale"]), "tracker": int(state["_growth_tracker"])}
-        self._initial = {**kept, "skipped": int(state.get("skipped", 0))}
+        scale = _checked_scale(state["scale"])
+        rules = _checked_rules(*(state[name] for name in wanted[1:4]))
+        tracker = _checked_count("_growth_tracker", state["_growth_tracker"], rules[2] - 1)
+        skipped = state.get("skipped", {})
+        if not isinstance(skipped, Mapping):
+            skipped = {"": skipped}
+        self._skipped = {name: _checked_count("skipped", count) for name, count in skipped.items()}
+        self._initial = {"scale": scale, "tracker": tracker}
+        self.growth_factor, self.backoff_factor, self.growth_interval = rules
         if self._numbers:
             like = [self._numbers["scale"]]
             self._numbers = {}
@@ -339,9 +356,24 @@ def _on_host(number: Any) -> Any:
     return (number if isinstance(number, np.ndarray) else number.get())[0].item()
 
 
-def _check_scale(scale: Any) -> None:
-    if not 0 < scale < float("inf"):
-        raise SpecError(f"GradScaler: the scale is {scale}, it must be finite and above 0; correct it")
+def _checked_scale(scale: Any) -> float:
+    return float(checks.number("GradScaler: the scale", scale, "float32", LEAST, MOST))
+
+
+def _checked_count(name: str, count: Any, most: int | None = None) -> int:
+    return int(checks.number(f"GradScaler: {name}", count, "int32", 0, most))
+
+
+def _checked_rules(growth_factor: Any, backoff_factor: Any, growth_interval: Any) -> tuple[float, float, int]:
+    """Return by what the scale grows and is backed off, and after how many steps it grows."""
+    who = "GradScaler: growth_factor"
+    if not 1 < float(checks.number(who, growth_factor, "float32")) < math.inf:
+        raise SpecError(f"{who} is {growth_factor}, it must be above 1, and finite, in float32; correct it")
+    who = "GradScaler: backoff_factor"
+    if not 0 < float(checks.number(who, backoff_factor, "float32")) < 1:
+        raise SpecError(f"{who} is {backoff_factor}, it must lie between 0 and 1 in float32; correct it")
+    interval = checks.number("GradScaler: growth_interval", growth_interval, "int32", 1)
+    return float(growth_factor), float(backoff_factor), int(interval)
 
 
 def _of(name: str) -> str:

@@ -291,33 +291,36 @@ def by_name(kernel: Kernel, out: Any) -> dict[str, Any]:
     return dict(zip(names, given, strict=True))
 
 
-def writable(array: Any, who: str, device: Device | None) -> Any:
+def writable(array: Any, who: str, device: Device | None, name: str = "out") -> Any:
     """Return an output on the GPU as a CuPy array; anything else as it is."""
     if device is None or device.name != "gpu" or not cuda_arrays.is_on_gpu(array):
         return array
     interface = getattr(array, "__cuda_array_interface__", None)
     if interface is not None and interface["data"][1]:
-        raise SpecError(f"{who}: out is read-only, an output must be writeable; give another output")
+        raise SpecError(f"{who}: {name} is read-only, an output must be writeable; give another output")
     return cuda_arrays.take(device.cupy, array, who)  # type: ignore[attr-defined]
 
 
 def check_output(
-    array: Any, who: str, dtype: np.dtype[Any] | None, shape: tuple[int, ...] | None = None
+    array: Any,
+    who: str,
+    dtype: np.dtype[Any] | None,
+    shape: tuple[int, ...] | None = None,
+    name: str = "out",
 ) -> None:
     """Refuse what cannot be assigned to: no array, wrong dtype or shape, read-only, stride 0."""
+    who = f"{who}: {name}"
     is_host = isinstance(array, np.ndarray)
     if not is_host and not cuda_arrays.is_cupy(array):
         kind = type(array).__name__
-        raise ArgumentError(f"{who}: out is a {kind}, it must be a NumPy array; make one with numpy.empty")
+        raise ArgumentError(f"{who} is a {kind}, it must be a NumPy array; make one with numpy.empty")
     if dtype is not None and array.dtype != dtype:
-        raise ArgumentError(f"{who}: out has dtype {array.dtype}, it must be {dtype}; give another output")
+        raise ArgumentError(f"{who} has dtype {array.dtype}, it must be {dtype}; give another output")
     if shape is not None and array.shape != shape:
-        raise SpecError(f"{who}: out has shape {array.shape}, it must be {shape}; give another output")
+        raise SpecError(f"{who} has shape {array.shape}, it must be {shape}; give another output")
     if is_host and not array.flags.writeable:
-        raise SpecError(f"{who}: out is read-only, an output must be writeable; give another output")
+        raise SpecError(f"{who} is read-only, an output must be writeable; give another output")
     low, high = spec_of(array, who).extent
     if high - low < array.nbytes:
         rule = "an output must have a place of its own for each element"
-        raise SpecError(
-            f"{who}: out has strides {array.strides} for shape {array.shape}, {rule}; give another"
-        )
+        raise SpecError(f"{who} has strides {array.strides} for shape {array.shape}, {rule}; give another")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -16,7 +18,7 @@ from kernellab.intake import as_array, contiguous
 from kernellab.kernel import Kernel, Language
 from kernellab.measurement import scope
 from kernellab.plan import Plan, bind
-from kernellab.tensor_intake import Tensors, by_dtype, check_together, where_of
+from kernellab.tensor_intake import Place, Tensors, by_dtype, check_together, is_array, places_of, where_of
 from kernellab.tensor_lists import flattened, is_list
 from kernellab.tensor_table import TensorTable
 
@@ -68,11 +70,16 @@ def over_lists(
     """
     key = _key(f"{who}: {task}", lists, scalars, place, language)
     prepared = _PREPARED.get(key) if key is not None else None
+    numbers = [
+        Tensors(name, CALLED.get(name, name), array, is_changed=False) for name, array in scalars.items()
+    ]
     if prepared is not None:
+        known, changed = prepared
+        _check_numbers(who, numbers, changed)
         with scope(place, (*lists[0].arrays[:1], *scalars.values()), who):
-            return [_queued(_with(plan, parameters, who), scalars, place, language) for plan in prepared]
+            return [_queued(_with(plan, parameters, who), scalars, place, language) for plan in known]
     taken = [each.taken(who, place) for each in lists]
-    check_together(who, taken)
+    check_together(who, taken, numbers)
     found, plans = [], []
     for places in by_dtype(*taken) or [[]]:
         chosen = {each.operand: each.chosen(places) for each in taken}
@@ -82,13 +89,26 @@ def over_lists(
     if key is not None:
         while len(_PREPARED) >= KEPT:
             _PREPARED.pop(next(iter(_PREPARED)))
-        _PREPARED[key] = [_encoded(plan) for plan in plans]
+        changed = places_of([each for each in taken if each.is_changed])
+        _PREPARED[key] = [_encoded(plan) for plan in plans], changed
     return found
 
 
 KEPT = 64
-_PREPARED: dict[tuple[Any, ...], list[Plan]] = {}
-"""Plans by what they were made for, tables encoded."""
+_PREPARED: dict[tuple[Any, ...], tuple[list[Plan], list[Place]]] = {}
+"""Plans by what they were made for, tables encoded, and where the arrays lie that they change."""
+
+CALLED = {"found": "found_inf"}
+"""What callers call a number that kernels call something else."""
+
+
+def _check_numbers(who: str, numbers: Sequence[Tensors], places: Sequence[Place]) -> None:
+    """Refuse a number that lies in an array that is changed; these are contiguous, and apart from each other."""
+    for each in numbers:
+        at, end = each.given.data.ptr, each.given.data.ptr + each.given.nbytes
+        k = bisect_left(places, end, key=operator.attrgetter("start"))
+        if k and places[k - 1].end > at:
+            raise SpecError(f"{who}: {places[k - 1].name} and {each.name} share memory; each needs its own")
 
 
 def _key(
@@ -210,8 +230,12 @@ def scalar_of(value: Any, who: str, like: Sequence[Any], place: Device, dtype: s
     ArgumentError, SpecError
         For what is neither.
     """
-    if isinstance(value, int | float | np.number):
-        return _constant(value, like, place, dtype)
+    if isinstance(value, int | float | np.number | np.bool_):
+        number = value if isinstance(value, bool | np.bool_) else checks.number(who, value, dtype)
+        return _constant(number, like, place, dtype)
+    if not is_array(value):
+        kind = type(value).__name__
+        raise ArgumentError(f"{who} is a {kind}, it must be a number or an array of one {dtype}; pass one")
     array = as_array(value, who, place)
     if array.size != 1:
         raise SpecError(f"{who} has shape {array.shape}, it must hold one number; pass one")

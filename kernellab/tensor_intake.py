@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernellab.arrays import cast_remedy, spec_of
+from kernellab.arrays import ArraySpec, cast_remedy, share_memory, spec_of
 from kernellab.devices import cuda_arrays
 from kernellab.errors import ArgumentError, SpecError
 from kernellab.intake import as_array, check_output, writable
@@ -29,7 +29,7 @@ class Tensors:
     operand, name : str
         What the kernel and the caller call them.
     given : array or list of array
-        Of any shapes and strides.
+        Of any shapes and strides. What an iterator gives is taken as a list.
     dtypes : tuple of str
         What they may hold.
     is_changed : bool
@@ -41,6 +41,10 @@ class Tensors:
     given: Any
     dtypes: tuple[str, ...] = ELEMENTS
     is_changed: bool = True
+
+    def __post_init__(self) -> None:
+        if isinstance(self.given, Iterator):
+            object.__setattr__(self, "given", list(self.given))
 
     @property
     def arrays(self) -> tuple[Any, ...]:
@@ -61,12 +65,16 @@ class Tensors:
         """
         known = [dtype_named(dtype) for dtype in self.dtypes]
         arrays = []
+        if not (is_list(self.given) or self.given is None or is_array(self.given)):
+            kind, rule = type(self.given).__name__, "it must be an array, or a list or tuple of arrays"
+            raise ArgumentError(f"{who}: {self.name} is a {kind}, {rule}; make one of them")
         for k, array in enumerate(self.arrays):
-            what = f"{who}: {self.name}[{k}]" if is_list(self.given) else f"{who}: {self.name}"
+            name = f"{self.name}[{k}]" if is_list(self.given) else self.name
+            what = f"{who}: {name}"
             found = as_array(array, what, place)
             if self.is_changed:
-                found = writable(array, what, place) if cuda_arrays.is_on_gpu(array) else array
-                check_output(found, what, None)
+                found = writable(array, who, place, name) if cuda_arrays.is_on_gpu(array) else array
+                check_output(found, who, None, name=name)
             if found.dtype not in known:
                 remedy = cast_remedy(np.dtype(found.dtype), known[0])
                 rule = f"it must be {' or '.join(self.dtypes)}"
@@ -75,8 +83,17 @@ class Tensors:
         return replace(self, given=tuple(arrays))
 
 
-def check_together(who: str, lists: Sequence[Tensors]) -> None:
-    """Refuse lists of different lengths, arrays of different shapes, and memory shared with what is changed."""
+def is_array(given: Any) -> bool:
+    """Whether it is an array of any library."""
+    protocols = ("__array__", "__dlpack__", "__cuda_array_interface__")
+    return any(hasattr(given, name) for name in protocols)
+
+
+def check_together(who: str, lists: Sequence[Tensors], numbers: Sequence[Tensors] = ()) -> None:
+    """Refuse lists of different lengths, arrays of different shapes, and memory shared with what is changed.
+
+    Numbers belong to no list, and share no memory either.
+    """
     first = lists[0]
     for other in lists[1:]:
         if len(other.arrays) != len(first.arrays):
@@ -90,15 +107,40 @@ def check_together(who: str, lists: Sequence[Tensors]) -> None:
                     f"{who}: {other.name}[{k}] has shape {two.shape} and {first.name}[{k}] {one.shape}; "
                     "give arrays of one shape"
                 )
-    places = sorted(
-        (*spec_of(array).extent, f"{each.name}[{k}]", each.is_changed)
+    check_apart(who, places_of([*lists, *numbers]))
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Where an array lies, under the name that its caller knows."""
+
+    start: int
+    end: int
+    name: str
+    is_changed: bool
+    spec: ArraySpec
+
+
+def places_of(lists: Sequence[Tensors]) -> list[Place]:
+    """Return where all arrays of lists lie, in the order of their first bytes."""
+    places = [
+        Place(*spec.extent, f"{each.name}[{k}]" if is_list(each.given) else each.name, each.is_changed, spec)
         for each in lists
-        for k, array in enumerate(each.arrays)
-        if array.size
-    )
-    for (_, end, name, is_changed), (start, _, other_name, is_other) in pairwise(places):
-        if start < end and (is_changed or is_other):
-            raise SpecError(f"{who}: {name} and {other_name} share memory; each needs its own")
+        for k, spec in enumerate(map(spec_of, each.arrays))
+        if spec.size
+    ]
+    return sorted(places, key=operator.attrgetter("start"))
+
+
+def check_apart(who: str, places: Sequence[Place]) -> None:
+    """Refuse memory shared with what is changed, among places in the order of their first bytes."""
+    before: list[Place] = []
+    for place in places:
+        before = [other for other in before if other.end > place.start]
+        for other in before:
+            if (place.is_changed or other.is_changed) and share_memory(place.spec, other.spec):
+                raise SpecError(f"{who}: {other.name} and {place.name} share memory; each needs its own")
+        before.append(place)
 
 
 def where_of(who: str, arrays: Sequence[Any]) -> bool:

@@ -132,6 +132,9 @@ class FakeArray:
     def __ne__(self, other):
         return FakeArray.of(self.host != getattr(other, "host", other), self.data)
 
+    def __add__(self, other):
+        return self.world.array(self.host + other.host)
+
     __hash__ = None
 
     def _value(self, function):
