@@ -218,6 +218,20 @@ READ_ONLY.flags.writeable = False
         (arrays_of(), {"betas": 0.9}, kl.ArgumentError, "betas is 0.9, it must be two numbers"),
         (arrays_of(), {"eps": -1.0}, kl.SpecError, "eps is -1.0, it must be at least 0"),
         (arrays_of(), {"lr": -0.1}, kl.SpecError, "lr is -0.1, it must be at least 0"),
+        (arrays_of(), {"lr": math.inf}, kl.SpecError, "adamw: lr is inf, it must be at most 3.4.*; lower it"),
+        (arrays_of(), {"eps": math.nan}, kl.SpecError, "eps is nan, it must be at least 0.0; pass a number"),
+        (arrays_of(), {"skipped": -1}, kl.SpecError, "adamw: skipped is -1, it must be at least 0"),
+        (arrays_of(), {"skipped": 1.5}, kl.ArgumentError, "adamw: skipped is 1.5, it must be an integer"),
+        (arrays_of(), {"skipped": math.nan}, kl.ArgumentError, "adamw: skipped is nan, it must be an integer"),
+        (arrays_of(), {"skipped": 2**40}, kl.SpecError, "adamw: skipped is 1099511627776, it must fit int32"),
+        (arrays_of(), {"skipped": 3}, kl.SpecError, "adamw: skipped is 3, it must be at most 2; lower it"),
+        (arrays_of(), {"inv_scale": 1e-60}, kl.SpecError, "adamw: inv_scale is 1e-60, it must be at least 1.17"),
+        (arrays_of(), {"inv_scale": math.nan}, kl.SpecError, "adamw: inv_scale is nan, it must be at least"),
+        (arrays_of(), {"inv_scale": math.inf}, kl.SpecError, "adamw: inv_scale is inf, it must be at most"),
+        (arrays_of(), {"inv_scale": "2"}, kl.ArgumentError, "inv_scale is a str, it must be a number or an array"),
+        (arrays_of(), {"found_inf": [0.0]}, kl.ArgumentError, "found_inf is a list, it must be a number or an array"),
+        (arrays_of(), {"norm": 1e39, "max_norm": 1.0}, kl.SpecError, "norm is 1e.39, it must fit float32"),
+        ([{"w": READ_ONLY}, *arrays_of()[1:]], {}, kl.ArgumentError, "param is a dict, it must be an array, or a list"),
         (arrays_of(), {"max_norm": 1.0}, kl.ArgumentError, "norm and max_norm go together"),
         (arrays_of(), {"norm": 1.0, "max_norm": math.nan}, kl.SpecError, "max_norm is nan"),
         (arrays_of(dtype="float64"), {}, kl.ArgumentError, "grad has dtype float64, it must be float32 or"),
@@ -238,3 +252,55 @@ def test_refused_before_anything_is_changed(arrays, options, error, match):
         adamw(*arrays, **options)
     if isinstance(arrays[0], np.ndarray):
         assert (arrays[0] == 1).all()
+
+
+@pytest.mark.parametrize("inv_scale", [1e-60, math.nan, math.inf, 2.0**127])
+def test_a_scale_that_float32_has_no_inverse_of_is_refused(inv_scale):
+    grads = np.ones(3, "float32")
+    with pytest.raises(kl.SpecError, match=r"^clip_grad_norm: inv_scale is .*, it must "):
+        kl.clip_grad_norm(grads, 1.0, inv_scale=inv_scale, device="emulator")
+    assert (grads == 1).all()
+
+
+def interleaved(whole):
+    """Two views that take turns in memory, and share none."""
+    return [whole[:, :3], whole[:, 3:]] if whole.ndim == 2 else [whole[::2], whole[1::2]]
+
+
+@pytest.mark.parametrize("shape", [(4, 6), (10,)])
+def test_views_that_take_turns_share_no_memory(shape):
+    arrays = [normal(shape, seed=k) ** 2 for k in range(4)]
+    expected = stepped(*arrays, step=3)[0]
+    adamw(*map(interleaved, arrays))
+    assert_close(arrays[0], expected)
+    assert kl.clip_grad_norm(interleaved(arrays[1]), 1.0, device="emulator") > 1
+    np.testing.assert_allclose(np.linalg.norm(arrays[1]), 1, rtol=1e-5)
+
+
+def test_an_overlap_is_found_behind_another_array():
+    whole, means = np.ones(12, "float32"), [np.zeros(3, "float32") for _ in range(8)]
+    grads = [whole[::4], whole[1:4], np.ones(3, "float32")]
+    with pytest.raises(kl.SpecError, match=r"adamw: grad\[0\] and param\[2\] share memory"):
+        adamw([*means[:2], whole[8:11]], grads, means[2:5], means[5:8])
+    assert (whole == 1).all()
+
+
+@pytest.mark.parametrize(("name", "owner"), [("found_inf", 0), ("inv_scale", 0), ("norm", 2), ("skipped", 3)])
+def test_numbers_that_lie_in_what_is_changed_are_refused(name, owner):
+    arrays = arrays_of()
+    owned = ("param", "grad", "exp_avg", "exp_avg_sq")[owner]
+    number = arrays[owner][1:2].view("int32" if name == "skipped" else "float32")
+    options = {name: number, **({"max_norm": 1.0} if name == "norm" else {})}
+    with pytest.raises(kl.SpecError, match=rf"adamw: {owned}\[0\] and {name} share memory"):
+        adamw(*arrays, **options)
+    assert (arrays[0] == 1).all()
+
+
+def test_lists_may_be_iterators():
+    params, grads, means, squares = state()
+    expected = [stepped(*each, step=3)[0] for each in zip(params, grads, means, squares, strict=True)]
+    halves = [np.empty(each.shape, "float16") for each in params]
+    found = adamw(iter(params), (each for each in grads), means, squares, out=iter(halves))
+    for param, half, want in zip(params, found, expected, strict=True):
+        assert_close(param, want)
+        assert np.array_equal(half, param.astype("float16"))

@@ -146,3 +146,36 @@ def test_a_scaler_stays_where_it_is(world):
     scaler.unscale_(on_gpu(world, 5))
     with pytest.raises(kl.SpecError, match="its numbers are on a GPU by now; take another one"):
         scaler.scale(np.ones(3, "float16"))
+
+
+def test_numbers_that_lie_in_what_is_changed_are_refused_also_by_a_plan_that_was_kept(world):
+    params, grads, means, squares = (
+        on_gpu(world, 5, 7, dtype=dtype) for dtype in ("float32", "float16", "float32", "float32")
+    )
+    apart = world.array(np.ones(1, "float32"))
+    for _ in range(2):
+        kl.adamw(params, grads, means, squares, step=1, lr=0.25, inv_scale=apart)
+        for k, j in ((0, 0), (0, 4), (1, 6)):
+            inside = params[k][j : j + 1]
+            with pytest.raises(kl.SpecError, match=rf"adamw: param\[{k}\] and found_inf share memory"):
+                kl.adamw(params, grads, means, squares, step=1, found_inf=inside)
+    assert all((each.host == 0.5).all() for each in params)
+
+
+def test_columns_of_one_array_share_no_memory(world):
+    whole = world.array(np.ones((4, 6), "float16"))
+    kl.GradScaler(init_scale=2.0).unscale_([whole[:, :3], whole[:, 3:]])
+    assert (whole.host == 0.5).all()
+    with pytest.raises(kl.SpecError, match=r"grads\[0\] and grads\[1\] share memory"):
+        kl.GradScaler(init_scale=2.0).unscale_([whole[:, :4], whole[:, 3:]])
+
+
+def test_optimisers_on_a_gpu_skip_for_themselves(world):
+    scaler = kl.GradScaler(init_scale=2.0)
+    grads = on_gpu(world, 5, 5)
+    grads[1].host[0] = np.inf
+    for k, name in enumerate("ab"):
+        scaler.unscale_(grads[k], name=name)
+    scaler.update(4.0)
+    assert [scaler.skipped(name).get().tolist() for name in "ab"] == [[0], [1]]
+    assert scaler.state_dict()["skipped"] == {"a": 0, "b": 1}
