@@ -74,7 +74,7 @@ def apply(
     """
     place = find_device(device)
     asked = find_kernel(kernel).with_constants(**constants) if constants else kernel
-    job = prepare(asked, arrays, device=place, out=out, parameters=parameters)
+    job = prepare(asked, arrays, device=place, out=out, parameters=parameters, may_make=False)
     originals = by_name(job.plan.kernel, out)
     with job.scope(place):
         outputs = _outputs(job, place, language)

@@ -130,9 +130,12 @@ def bias_gelu_backward(
     if bias is None:
         raise ArgumentError(f"{who}: bias is None, it must be an array; pass one")
     array, passed = (as_given(item, f"{who}: {name}", place) for item, name in ((x, "x"), (dy, "dy")))
-    if passed.shape != array.shape or not array.ndim:
-        rule = f"it must be {array.shape} like x, with an axis at least"
-        raise SpecError(f"{who}: dy has shape {passed.shape}, {rule}; make them agree")
+    if not array.ndim:
+        raise SpecError(f"{who}: x is a single number, it must have an axis of columns; give an array")
+    if passed.shape != array.shape:
+        raise SpecError(
+            f"{who}: dy has shape {passed.shape}, it must be {array.shape} like x; make them agree"
+        )
     columns = array.shape[-1]
     with scope(place, (array,), who):
         rows = math.prod(array.shape[:-1])
@@ -156,7 +159,8 @@ def _per_column(given: Any, columns: int, who: str, place: Device) -> Any:
 def _labels(given: Any, shape: tuple[int, ...], who: str, place: Device) -> Any:
     """Return labels as int64, a flat array."""
     labels = as_given(given, f"{who}: labels", place)
-    if not np.can_cast(labels.dtype, np.int64, "safe") and labels.size:
+    is_whole = labels.dtype != np.bool_ and np.can_cast(labels.dtype, np.int64, "safe")
+    if not is_whole and labels.size:
         raise ArgumentError(
             f"{who}: labels have dtype {labels.dtype}, they must be integers that fit int64; convert them"
         )

@@ -85,11 +85,15 @@ def prepare(
     case: str | Case | None = None,
     out: Any = None,
     parameters: Mapping[str, Any],
+    may_make: bool = True,
 ) -> Job:
-    """Turn the caller's arguments into a plan; everything that can be refused is refused here."""
+    """Turn the caller's arguments into a plan; everything that can be refused is refused here.
+
+    Where there are no arrays those of a case are made, if that may be.
+    """
     asked = find_kernel(kernel)
     name = ""
-    if not arrays:
+    if not arrays and may_make:
         chosen = _case(asked, case)
         name = chosen.name
         given = _inputs(asked, chosen)

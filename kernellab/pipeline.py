@@ -144,7 +144,7 @@ def _prepare(
             raise ArgumentError(
                 f"pipeline: an array lives on a GPU already, there is nothing to copy; {WHOLE}"
             )
-    job = prepare(kernel, arrays, device=place, out=out, parameters=parameters)
+    job = prepare(kernel, arrays, device=place, out=out, parameters=parameters, may_make=False)
     if any(cuda_arrays.is_on_gpu(array) for array in job.out.values()):
         raise ArgumentError("pipeline: out lives on a GPU, it must be on the host; copy it there afterwards")
     return job
@@ -188,7 +188,7 @@ def cut(plan: Plan, chunks: int, limits: Limits) -> Work:
     Raises
     ------
     SpecError
-        If the outputs' rows depend on other rows of the inputs.
+        If the outputs' rows depend on other rows of the inputs, or on which row they are.
     ArgumentError
         If `chunks` is no integer.
     """
@@ -236,7 +236,7 @@ def axis_of(plan: Plan) -> str:
     if not (
         axis in plan.sizes and is_first_only and is_read and not is_indexed and _stands_alone(plan, axis)
     ):
-        rule = "a row of its output depends on other rows than that of its inputs, so it cannot be cut"
+        rule = "a row of its output depends on other rows of its inputs, or on its own number, so it cannot be cut"
         raise SpecError(f"pipeline: {kernel.id}: {rule}; {WHOLE}")
     return axis
 

@@ -126,6 +126,12 @@ ROWS, ONES = np.zeros((2, 3), F), np.ones(3, F)
             ArgumentError,
             "labels have dtype float64",
         ),
+        (
+            lambda: kl.softmax_cross_entropy(ROWS, [True, False], **ON),
+            ArgumentError,
+            "labels have dtype bool",
+        ),
+        (lambda: kl.bias_gelu_backward(np.zeros(()), F(1), ONES, **ON), SpecError, "x is a single number"),
         (lambda: kl.softmax_cross_entropy(ROWS, [0], **ON), SpecError, r"labels has shape \(1,\).* \(2,\)"),
         (lambda: kl.softmax_cross_entropy(ROWS[:, :0], [0, 0], **ON), SpecError, "x has no columns"),
         (lambda: kl.softmax_cross_entropy(1.0, 0, **ON), SpecError, "x is a single number"),

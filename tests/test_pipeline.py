@@ -47,9 +47,15 @@ def test_rows_that_depend_on_others_are_refused(name):
         cut(plan, 4, place.limits)
 
 
+def test_nothing_is_made_up_where_no_array_is_given():
+    for call in (kl.pipeline, kl.apply):
+        with pytest.raises(kl.ArgumentError, match=r"^relu/branch_free: takes 1 array \(x\), got 0"):
+            call("relu/branch_free", device="emulator")
+
+
 def test_a_seed_that_counts_elements_is_refused():
     x = floats(4, 8)
-    with pytest.raises(kl.SpecError, match="so it cannot be cut"):
+    with pytest.raises(kl.SpecError, match="or on its own number, so it cannot be cut"):
         kl.pipeline("softmax_dropout/registers", x, p=0.5, seed=1, device="emulator")
 
 
