@@ -195,7 +195,10 @@ class GradScaler:
         self._look(grads, "find_inf", name, is_kept=True)
 
     def _look(self, grads: Any, method: str, name: str, *, is_kept: bool) -> None:
+        tensors = Tensors("x", "grads", grads, is_changed=not is_kept)
         if not self._enabled:
+            if not self._numbers:
+                self._settle(tensors.arrays)
             return
         if name in self._called:
             raise ExecutionError(
@@ -203,7 +206,6 @@ class GradScaler:
                 f"call update() before {method}()"
             )
         who = f"GradScaler.{method}"
-        tensors = Tensors("x", "grads", grads, is_changed=not is_kept)
         numbers = self._settle(tensors.arrays)
         found = full(0, [numbers["scale"]], self._place)
         factor = None if is_kept else numbers["inv_scale"]

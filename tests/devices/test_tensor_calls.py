@@ -170,6 +170,14 @@ def test_columns_of_one_array_share_no_memory(world):
         kl.GradScaler(init_scale=2.0).unscale_([whole[:, :4], whole[:, 3:]])
 
 
+def test_what_is_not_enabled_has_its_numbers_on_the_gpu_too(world):
+    scaler = kl.GradScaler(enabled=False)
+    scaler.find_inf(on_gpu(world, 5))
+    numbers = (scaler.inv_scale, scaler.found_inf(), scaler.skipped())
+    assert [each.get().tolist() for each in numbers] == [[1.0], [0.0], [0]]
+    assert not launched(world)
+
+
 def test_optimisers_on_a_gpu_skip_for_themselves(world):
     scaler = kl.GradScaler(init_scale=2.0)
     grads = on_gpu(world, 5, 5)
