@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _LITERAL = re.compile(r"(?<![\w.])(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?(?![\w.])")
 _DECLARED = re.compile(r"\b(?:double|float64)\b[\s*&(]*(\w+)")
 _COMMENT = re.compile(r"//.*|/\*.*?\*/|#.*")
+_NARROWED = re.compile(r"\bfloat32\([^()]*\)|\(float\)\s*[\d.]+")
 _REGISTER = re.compile(r"%[\w$]+")
 MOVES, PRINTS = "it moves float64", "printf takes doubles"
 MEANT = MOVES, PRINTS
@@ -97,7 +98,7 @@ def float64_lines(binary: Binary, entry: str) -> tuple[Float64Line, ...]:
 
 def _cause(text: str, opcodes: Sequence[str], source: str) -> str:
     """Say what a line has that makes it compute in float64."""
-    code = _COMMENT.sub("", text)
+    code = _NARROWED.sub("", _COMMENT.sub("", text))
     if literals := _LITERAL.findall(code):
         return f"{literals[0]} is a double"
     if "printf" in code and all(opcode.startswith("cvt") for opcode in opcodes):

@@ -41,7 +41,7 @@ def test_numba_makes_float32_times_an_integer_float64() -> None:
 
     def by_index(x):  # type: ignore[no-untyped-def]
         i = cuda.threadIdx.x
-        x[i] = x[i] * i + x[i]
+        x[i] = x[i] * i + float32(0.5)
 
     def by_float(x):  # type: ignore[no-untyped-def]
         i = cuda.threadIdx.x
@@ -52,7 +52,8 @@ def test_numba_makes_float32_times_an_integer_float64() -> None:
     for function in (by_index, by_float):
         binary = compile_numba(function, types)
         found.append(float64_lines(binary, binary.names[function.__name__]))
-    assert [line.text for line in found[0]] == ["x[i] = x[i] * i + x[i]"]
+    assert [line.text for line in found[0]] == ["x[i] = x[i] * i + float32(0.5)"]
+    assert "an integer met a float32" in found[0][0].cause
     assert found[1] == ()
 
 
