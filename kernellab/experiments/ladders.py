@@ -195,6 +195,16 @@ STEPS: Mapping[str, tuple[Step, ...]] = {
         exactly("unfused", "vectorised", STORED, 1 / 2, "one kernel: the array between is not written"),
     ),
     "softmax_dropout": (FUSED, STAYS),
+    "column_sum": (
+        Step("scalar", "split", LOADS, 0.25, 0.3, "16 bytes a lane: a quarter of the requests for x"),
+    ),
+    "bias_gelu_backward": (
+        exactly("unfused", "fused", "launches", 1 / 2, "one kernel: dx and its sums at once"),
+        under("unfused", "fused", LOADED, 0.65, "one kernel: dx is not read again"),
+    ),
+    "softmax_cross_entropy": (
+        Step("online", "registers", LOADED, 0.49, 0.51, "the row stays in registers: read once"),
+    ),
     "unscale": (
         Step("scalar", "vectorised", STORES, 0.25, 0.26, "16 bytes a lane: a quarter of the requests"),
         BY_TABLE,

@@ -90,8 +90,8 @@ OF_ARITHMETIC = ("matmul", "attention")
 """Ladders that memory does not limit."""
 
 
-OF_THEIR_OWN = ("chase", "reread", "tally")
-"""Ladders that the experiments hierarchy and atomics climb."""
+OF_THEIR_OWN = ("chase", "reread", "tally", "horner", "elementary")
+"""Ladders that the experiments hierarchy, atomics and precision-cost climb."""
 CLIMBED = [name for name in catalog.PROBLEMS if not name.startswith((*OF_ARITHMETIC, *OF_THEIR_OWN))]
 
 
