@@ -396,9 +396,11 @@ SECOND = {
     "matmul_bias_gelu": [MATRIX.T, MATRIX[0, :2]],
     "clip_grad_norm": [1.0],
     "adamw": [MATRIX + k for k in range(3)],
+    "bias_gelu_backward": [MATRIX, MATRIX[0]],
+    "softmax_cross_entropy": [np.zeros(2, np.int32)],
 }
 NAMED = {"adamw": {"step": 1}}
-OTHERS = {"apply", "measure", "compare", "trace", "benchmark", "device"}
+OTHERS = {"apply", "measure", "compare", "trace", "benchmark", "device", "occupancy", "pipeline"}
 FUNCTIONS = [name for name in kl.__all__ if isinstance(getattr(kl, name), types.FunctionType)]
 
 

@@ -31,11 +31,11 @@ def table_of(step):
 def test_a_launch_for_each_array_or_one_for_all():
     lists = ones(5000, 0, 7)
     each = scaled(lists, "vectorised")
-    assert [step.grid[0] for step in each.steps] == [2, 1]
+    assert [step.grid[0] for step in each.steps] == [10, 1]  # 512 elements a block
     assert [step.arguments["n"] for step in each.steps] == [5000, 7]
     (step,) = scaled(lists).steps
-    assert step.grid == (3, 1, 1)
-    assert table_of(step) == TableReference((("x[0]", "x[2]"),), 64, (0, 2), 0)
+    assert step.grid == (6, 1, 1)  # 1024 elements a block
+    assert table_of(step) == TableReference((("x[0]", "x[2]"),), 64, (0, 5), 0)
     assert each.sizes == {"n": 5007, "tensors": 3}
     assert each.cost().bytes_read == 4 * 5007
 
