@@ -440,8 +440,12 @@ def test_the_gpu_s_own_device_on_a_fake_cupy(project: pytest.Pytester) -> None:
         import pytest
         from fakes import make_gpu
 
-        WORLD, GPU = make_gpu(pytest.MonkeyPatch())
+        PATCH = pytest.MonkeyPatch()
+        WORLD, GPU = make_gpu(PATCH)
         WORLD.seconds = {"transpose_padded": 2e-5}
+
+        def pytest_unconfigure():  # this runs in the process of other tests
+            PATCH.undo()
 
         @pytest.fixture(scope="session")
         def cuda_device():
