@@ -269,7 +269,8 @@ def endless_trace(folder: Path, *options: object, limit: int = 60) -> subprocess
     """Start a command that ends only by a signal; its own alarm ends it where the tests no longer can."""
     path = folder / "endless.cu"
     path.write_text(ENDLESS)
-    code = f"import signal; signal.alarm({limit}); from kernellab.cli import main; main()"
+    listens = "signal.signal(signal.SIGINT, signal.default_int_handler)"  # a shell may have it ignored in the background
+    code = f"import signal; {listens}; signal.alarm({limit}); from kernellab.cli import main; main()"
     command = (sys.executable, "-c", code, "trace", path, "--arg", "i32[2]", "--budget", 10**12, *options)
     return subprocess.Popen(
         [str(each) for each in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
