@@ -11,7 +11,6 @@ from kernellab.experiments.common import WRONG_ELEMENTS, all_right, number
 from kernellab.experiments.experiment import (
     HELD,
     NEEDS_GPU,
-    NEEDS_SASS,
     REFUTED,
     Claim,
     Column,
@@ -241,12 +240,6 @@ def claim_fast_exp(rows: Rows) -> tuple[str, str]:
     if record.device != "gpu":
         return NEEDS_GPU, f"{found:.3g} ulp of {limit} with a special function unit that rounds correctly"
     return HELD if found <= limit else REFUTED, f"{found:.3g} ulp of {limit} up to x = {elementary.HIGH:g}"
-
-
-def claim_promotion(rows: Rows) -> tuple[str, str]:
-    """The promotion is said to be in the machine code too: the compiler does not take it back."""
-    holds, text = literals_reach_sass(rows)
-    return (NEEDS_SASS if holds is None else HELD if holds else REFUTED), text
 
 
 def literal(label: str, degree: int) -> Point:

@@ -16,7 +16,7 @@ from kernellab.suites.bench import Bench
 from kernellab.suites.peer_flat import by_torch
 from kernellab.suites.peer_works import Peer, Setting, tensors
 from kernellab.suites.precompile import precompile
-from kernellab.suites.race import Rows, bar, best_peer, compiled, ours, race, race_all, ratio, worst
+from kernellab.suites.race import Rows, bar, beside, best_peer, compiled, ours, race, race_all, ratio, worst
 
 N = 2**26
 WIDTHS: Mapping[str, tuple[int, ...]] = {
@@ -161,17 +161,13 @@ def of(rows: Rows, heat: Heat) -> Rows:
 
 def summary(heat: Heat, rows: Rows) -> dict[str, Any]:
     """Return a row of the table."""
-    first, peer = ours(rows), best_peer(rows)
+    first = ours(rows)
     others = [row for row in rows if row["kernel"] and first is not None and row["kernel"] != first["kernel"]]
     return {
         "problem": heat.problem,
         "element": heat.element,
         "columns": heat.columns,
-        "rung": "" if first is None else first["kernel"].rpartition("/")[2],
-        "ours": None if first is None else first["gigabytes_per_second"],
-        "of_copy": None if first is None else first["fraction_of_copy"],
-        "peer": "" if peer is None else peer["workload"],
-        "ratio": ratio(first, peer),
+        **beside(first, best_peer(rows)),
         "chain": ratio(first, ours(others)),
     }
 

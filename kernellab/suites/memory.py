@@ -16,7 +16,7 @@ from kernellab.suites.bench import Bench
 from kernellab.suites.peer_cub import building
 from kernellab.suites.peer_flat import FLAT
 from kernellab.suites.precompile import precompile
-from kernellab.suites.race import Rows, bar, best_peer, compiled, ours, race, race_all, ratio
+from kernellab.suites.race import Rows, bar, beside, best_peer, compiled, ours, race, race_all, ratio
 
 N = 2**28
 SIDE = 16384
@@ -135,15 +135,10 @@ def of(rows: Rows, heat: Heat) -> Rows:
 
 def summary(heat: Heat, rows: Rows) -> dict[str, Any]:
     """Return a row of the table."""
-    first, peer, twin = ours(rows), best_peer(rows), ours(rows, "numba")
+    twin = ours(rows, "numba")
     return {
         "what": heat.label,
-        "rung": first["kernel"].partition("/")[2] if first else "",
-        "ours": first["gigabytes_per_second"] if first else None,
-        "of_copy": first["fraction_of_copy"] if first else None,
-        "peer": peer["workload"] if peer else "",
-        "theirs": peer["gigabytes_per_second"] if peer else None,
-        "ratio": ratio(first, peer),
+        **beside(ours(rows), best_peer(rows)),
         "twin_of_copy": twin["fraction_of_copy"] if twin else None,
     }
 

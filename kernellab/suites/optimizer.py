@@ -9,10 +9,11 @@ from typing import Any
 from kernellab import catalog
 from kernellab.kernel import Kernel, Language
 from kernellab.results import Results, Shown
+from kernellab.suites.arena import Arena
 from kernellab.suites.bench import Bench
 from kernellab.suites.peer_works import Peer, Setting, tensor, torch_on_stream
 from kernellab.suites.precompile import precompile
-from kernellab.suites.race import Rows, bar, best_peer, compiled, gathered, ours, race, ratio
+from kernellab.suites.race import Rows, bar, beside, best_peer, compiled, ours, race, race_all, ratio
 from kernellab.suites.side_by_side import RULE
 from kernellab.suites.tensor_arena import TensorArena, in_place
 from kernellab.tensor_lists import each_of
@@ -173,22 +174,14 @@ def run(bench: Bench, chosen: Sequence[Heat] = ()) -> Results:
     chosen = chosen or tuple(heats())
     ready = [entry for heat in chosen for entry in compiled(_arena(bench, heat), heat.rungs())]
     precompile(bench, ready)
-    rows: Rows = []
-    shown: list[dict[str, Any]] = []
-    notes: list[tuple[str, str]] = []
-    late: list[str] = []
-    for heat in bench.within_budget(chosen, late):
-        bench.progress(heat.label)
-        arena = _arena(bench, heat)
+
+    def timed(heat: Heat, arena: Arena) -> Rows:
         peers = PEERS["mixed" if heat.is_mixed else heat.problem]
         rule = ONE if heat.is_split else RULE
-        found = [{"heat": heat.label, **row} for row in race(arena, heat.rungs(), peers, rule=rule)]
-        rows += found
-        shown += [summary(heat, found)] if found else []
-        notes += [(heat.label, note) for note in arena.notes]
-        del arena
-        bench.free()
-    told = (*gathered(notes), *late)
+        return [{"heat": heat.label, **row} for row in race(arena, heat.rungs(), peers, rule=rule)]
+
+    rows, told = race_all(bench, chosen, lambda heat: _arena(bench, heat), timed)
+    shown = [summary(heat, found) for heat in chosen if (found := of(rows, heat))]
     used = {kernel.id: kernel for heat in chosen for kernel, _ in heat.rungs()}
     return bench.results(
         "optimizer",
@@ -211,19 +204,19 @@ def _arena(bench: Bench, heat: Heat) -> TensorArena:
     return TensorArena(bench, catalog.problem(heat.problem), heat.sizes, heat.element)
 
 
+def of(rows: Rows, heat: Heat) -> Rows:
+    """Return the rows of one heat."""
+    return [row for row in rows if row["heat"] == heat.label]
+
+
 def summary(heat: Heat, rows: Rows) -> dict[str, Any]:
     """Return a row of the table."""
     tables = [row for row in rows if not row["kernel"].endswith("/vectorised")]
     each = [row for row in rows if row["kernel"].endswith("/vectorised")]
-    first, peer, twin = ours(tables), best_peer(rows), ours(rows, "numba")
+    first, twin = ours(tables), ours(rows, "numba")
     return {
         "what": heat.label,
-        "rung": first["kernel"].partition("/")[2] if first else "",
-        "ours": first["gigabytes_per_second"] if first else None,
-        "of_copy": first["fraction_of_copy"] if first else None,
-        "peer": peer["workload"] if peer else "",
-        "theirs": peer["gigabytes_per_second"] if peer else None,
-        "ratio": ratio(first, peer),
+        **beside(first, best_peer(rows)),
         "each": ratio(first, ours(each)),
         "twin_of_copy": twin["fraction_of_copy"] if twin else None,
     }
@@ -247,7 +240,7 @@ def bars(rows: Rows, chosen: Sequence[Heat]) -> dict[str, bool]:
     for heat in chosen:
         if heat.problem not in LEAST or heat.is_mixed or "mixed_tensors" in heat.sizes:
             continue
-        row = summary(heat, [each for each in rows if each["heat"] == heat.label])
+        row = summary(heat, of(rows, heat))
         found |= bar(f"{heat.label}: at least 0.95 of copy", row["of_copy"], 0.95)
         least = LEAST[heat.problem]
         found |= bar(f"{heat.label}: at least {least} times PyTorch", row["ratio"], least)

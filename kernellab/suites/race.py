@@ -190,6 +190,25 @@ def ratio(first: Mapping[str, Any] | None, second: Mapping[str, Any] | None) -> 
     return float(second["seconds"]) / float(first["seconds"])
 
 
+def beside(first: Mapping[str, Any] | None, peer: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return what tables show of one of our rungs beside a peer; None for what was not timed.
+
+    Examples
+    --------
+    >>> row = {"kernel": "sum/shuffle", "seconds": 2.0, "gigabytes_per_second": 3.0, "fraction_of_copy": 0.75}
+    >>> beside(row, None)
+    {'rung': 'shuffle', 'ours': 3.0, 'of_copy': 0.75, 'peer': '', 'theirs': None, 'ratio': None}
+    """
+    return {
+        "rung": first["kernel"].partition("/")[2] if first else "",
+        "ours": first["gigabytes_per_second"] if first else None,
+        "of_copy": first["fraction_of_copy"] if first else None,
+        "peer": peer["workload"] if peer else "",
+        "theirs": peer["gigabytes_per_second"] if peer else None,
+        "ratio": ratio(first, peer),
+    }
+
+
 def bar(text: str, value: float | None, least: float, digits: int = 3) -> dict[str, bool]:
     """Return a bar with what was found; one that nothing was found for is missed.
 
@@ -236,4 +255,16 @@ def gathered(notes: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     )
 
 
-__all__ = ["Rows", "bar", "best_peer", "compiled", "gathered", "ours", "race", "race_all", "ratio", "worst"]
+__all__ = [
+    "Rows",
+    "bar",
+    "beside",
+    "best_peer",
+    "compiled",
+    "gathered",
+    "ours",
+    "race",
+    "race_all",
+    "ratio",
+    "worst",
+]
