@@ -14,10 +14,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cli_calls import invoke as cli
 from fakes import make_gpu
-from typer.testing import CliRunner
 
-from kernellab.cli import app
 from kernellab.cli.arguments import parse_argument, parse_globals, parse_parameters, parse_sides
 from kernellab.errors import SpecError, UnavailableError
 
@@ -46,12 +45,6 @@ def plain(x, y):
     if i < x.size:
         y[i] = x[i]
 """
-
-
-def cli(*arguments: object, columns: int = 100):
-    return CliRunner(env={"COLUMNS": str(columns), "NO_COLOR": "1"}).invoke(
-        app, [str(each) for each in arguments]
-    )
 
 
 @pytest.fixture

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
-
-from kernellab.cli import app
+from cli_calls import invoke
 
 PROMOTED = """template <typename T> __device__ T bent(T x) { return x > 0 ? x : T(0.01 * x + 1e-3); }
 extern "C" __global__ void leaky(float* x) {
@@ -19,10 +18,7 @@ extern "C" __global__ void wide(double* x) { x[0] = 2 * x[0] + 1; }
 """
 
 
-def cli(*arguments: object, columns: int = 120):
-    return CliRunner(env={"COLUMNS": str(columns), "NO_COLOR": "1"}).invoke(
-        app, [str(each) for each in arguments]
-    )
+cli = partial(invoke, columns=120)
 
 
 @pytest.fixture

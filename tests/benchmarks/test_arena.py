@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from timing_fakes import FakeGpu, FakeStopwatch
+from timing_fakes import FakeGpu
+from timing_fakes import make_bench as bench
 
 from kernellab import catalog
-from kernellab.instruments.clock import Rule
 from kernellab.problem import ELEMENTS
 from kernellab.suites import arena as arenas
 from kernellab.suites import memory, precompile, race, rows
@@ -27,11 +27,6 @@ from kernellab.workload import CallWorkload
 
 SIZES = {"rows": 6, "columns": 40, "n": 1000}
 PROBLEMS = (*dict.fromkeys(heat.problem for heat in memory.heats()), *rows.PROBLEMS)
-
-
-def bench(**options: object) -> Bench:
-    stopwatch = FakeStopwatch((0.0, 0.001, -0.001))
-    return Bench(FakeGpu(stopwatch, **options), stopwatch, rule=Rule(minimum=15, maximum=24))
 
 
 def arena_of(problem: str, element: str = "float32", where: Bench | None = None) -> Arena:

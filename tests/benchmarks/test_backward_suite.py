@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from timing_fakes import FakeGpu, FakeStopwatch
+from timing_fakes import FakeGpu, FakeStopwatch, make_bench
 
 from kernellab import catalog
-from kernellab.instruments.clock import Rule
 from kernellab.report.results import markdown_table, shown_rows
 from kernellab.suites import backward
 from kernellab.suites.backward import GradientArena, Heat
@@ -29,8 +28,7 @@ CHOSEN = (
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     monkeypatch.setattr(FakeGpu, "build", lambda self, kernel, language="cuda-c": None)
-    stopwatch = FakeStopwatch((0.0, 0.001, -0.001))
-    return Bench(FakeGpu(stopwatch), stopwatch, rule=Rule(minimum=15, maximum=24))
+    return make_bench()
 
 
 def with_peers(monkeypatch: pytest.MonkeyPatch, stopwatch: FakeStopwatch, factor: float = 1.0) -> None:

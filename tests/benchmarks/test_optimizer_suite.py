@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from timing_fakes import FakeGpu, FakeStopwatch
+from timing_fakes import FakeGpu, FakeStopwatch, make_bench
 
 from kernellab import catalog
-from kernellab.instruments.clock import Rule
 from kernellab.report.results import markdown_table, shown_rows
 from kernellab.suites import optimizer, tensor_arena, tune
 from kernellab.suites.bench import Bench
@@ -26,8 +25,7 @@ MANY = {"n": 700, "mixed_tensors": 14}
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     monkeypatch.setattr(FakeGpu, "build", lambda self, kernel, language="cuda-c": None)
-    stopwatch = FakeStopwatch((0.0, 0.001, -0.001))
-    return Bench(FakeGpu(stopwatch), stopwatch, rule=Rule(minimum=15, maximum=24))
+    return make_bench()
 
 
 class Tensor:

@@ -11,23 +11,17 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from timing_fakes import SECONDS_A_BYTE, FakeGpu, FakeStopwatch
+from timing_fakes import SECONDS_A_BYTE, FakeGpu
+from timing_fakes import make_bench as bench
 
 from kernellab import catalog
 from kernellab.errors import CompileError, UnavailableError
-from kernellab.instruments.clock import Rule
 from kernellab.problem import ELEMENTS
 from kernellab.report.results import markdown_table, shown_rows
 from kernellab.results import load, save
 from kernellab.suites import memory, peer_cub, peer_rows, rows
 from kernellab.suites.arena import Arena
-from kernellab.suites.bench import Bench
 from kernellab.suites.peer_works import Peer, Setting
-
-
-def bench(**options: object) -> Bench:
-    stopwatch = FakeStopwatch((0.0, 0.001, -0.001))
-    return Bench(FakeGpu(stopwatch, **options), stopwatch, rule=Rule(minimum=15, maximum=24))
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from functools import cache
 from pathlib import Path
 
@@ -10,13 +11,28 @@ from kernellab import catalog
 from kernellab.experiments import load
 from kernellab.experiments.experiment import Experiment, Panel, Result
 from kernellab.experiments.runner import judge, run
-from kernellab.kernel import Kernel
+from kernellab.kernel import LANGUAGES, Kernel
+
+IS_EXHAUSTIVE = bool(os.environ.get("KERNELLAB_EXHAUSTIVE"))
 
 
 @cache
 def result_of(name: str) -> Result:
     """The experiment in both languages, run once in the whole session."""
     return run(load(name), "emulator")
+
+
+@cache
+def quick_result_of(name: str) -> Result:
+    """The experiment, its twins too where everything is asked for."""
+    return run(load(name), "emulator", LANGUAGES if IS_EXHAUSTIVE else LANGUAGES[:1])
+
+
+def check_that_each_is_broken_once(name: str, starts: list[str]) -> None:
+    """Every expectation of an experiment begins with one of the mutants' texts, and there are no more of these."""
+    for expectation in load(name).expectations:
+        assert sum(expectation.text.startswith(start) for start in starts) == 1, expectation.text
+    assert len(starts) == len(load(name).expectations)
 
 
 def mutant_of(kernel_id: str, folder: Path, *edits: tuple[str, str]) -> Kernel:

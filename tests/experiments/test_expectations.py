@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 
 import pytest
-from experiment_runs import mutant_of, result_of, with_mutant
+from experiment_runs import check_that_each_is_broken_once, mutant_of, result_of, with_mutant
 
 from kernellab.devices import device
 from kernellab.experiments import FUNDAMENTALS, load
@@ -113,10 +113,7 @@ def mutants(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[Ke
 
 @pytest.mark.parametrize("name", FUNDAMENTALS)
 def test_every_expectation_has_a_mutant(name: str) -> None:
-    starts = [row[0] for row in MUTANTS[name]]
-    for expectation in load(name).expectations:
-        assert sum(expectation.text.startswith(start) for start in starts) == 1, expectation.text
-    assert len(starts) == len(load(name).expectations)
+    check_that_each_is_broken_once(name, [row[0] for row in MUTANTS[name]])
 
 
 @pytest.mark.parametrize(("name", "place"), ROWS, ids=[f"{name}: {MUTANTS[name][i][0]}" for name, i in ROWS])

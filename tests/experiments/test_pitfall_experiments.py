@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
 import re
-from functools import cache
 from pathlib import Path
 
 import pytest
 import timing_fakes
 from experiment_runs import mutant_of
+from experiment_runs import quick_result_of as result_of
 
 from kernellab import plan
 from kernellab.catalog import kernel
@@ -23,13 +22,6 @@ from kernellab.experiments.runner import run
 from kernellab.kernel import LANGUAGES
 
 NAMES = ("launch-config", "precision-cost")
-IS_EXHAUSTIVE = bool(os.environ.get("KERNELLAB_EXHAUSTIVE"))
-
-
-@cache
-def result_of(name: str) -> Result:
-    """The experiment, its twins too where everything is asked for."""
-    return run(load(name), "emulator", LANGUAGES if IS_EXHAUSTIVE else LANGUAGES[:1])
 
 
 def rows(name: str, label: str = "", other: str = "") -> Rows:
