@@ -24,7 +24,6 @@
 // source    Loshchilov and Hutter, "Decoupled weight decay regularization"; PyTorch's fused AdamW
 
 #include "adamw.cuh"
-#include "tensors.cuh"
 
 #ifndef THREADS
 #define THREADS 256
@@ -54,17 +53,9 @@ extern "C" __global__ __launch_bounds__(THREADS) void adamw_mixed(
     const __grid_constant__ tensors5_t tensors, const float* __restrict__ found,
     const float* __restrict__ inv_scale, const float* __restrict__ norm, const int* __restrict__ skipped,
     float max_norm, float lr, float rate1, float rate2, float eps, float weight_decay, int step) {
-    const unsigned k = tensor_of(tensors, blockIdx.x);
-    float* const param = static_cast<float*>(tensors.address[0][k]);
-    const element_t* const grad = static_cast<const element_t*>(tensors.address[1][k]);
-    float* const exp_avg = static_cast<float*>(tensors.address[2][k]);
-    float* const exp_avg_sq = static_cast<float*>(tensors.address[3][k]);
-    half_t* const half = static_cast<half_t*>(tensors.address[4][k]);
-    const unsigned block = blockIdx.x - tensors.first_block[k];
     const auto begin = [=]() {
         const float factor = gradient_factor(inv_scale[0], norm[0], max_norm);
         return AdamW(factor, lr, rate1, rate2, eps, weight_decay, max(step - skipped[0], 1));
     };
-    adamw_share<quad_t, THREADS, VECTORS, ROUNDS, true>(
-        param, grad, exp_avg, exp_avg_sq, half, found, tensors.length[k], are_wide(tensors, k), block, begin);
+    adamw_block<quad_t, THREADS, VECTORS, ROUNDS, element_t, half_t>(tensors, found, begin);
 }

@@ -10,53 +10,13 @@
 //           holds float64, for arguments beyond 105615.
 // source    CUDA C++ Programming Guide, "Mathematical Functions"
 
-// Not unrolled, so that one pass of the loop is one call and the counts can be read.
-#define SUM(f)                                            \
-    _Pragma("unroll 1") for (int k = 0; k < terms; ++k) { \
-        sum += f;                                         \
-        a += 1.0f / 64;                                   \
-    }
+#include "elementary.cuh"
 
 extern "C" __global__ void elementary_accurate(const float* __restrict__ x, float* __restrict__ y,
                                                int function, int terms, long long n) {
     const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) {
-        const float b = x[i];
-        float a = b, sum = 0;
-        // By halves: a table of jumps would leave the counts of branches undecided.
-        if (function < 4) {
-            if (function < 2) {
-                if (function < 1) {
-                    SUM(a * b);
-                } else {
-                    SUM(7.0f / a);
-                }
-            } else {
-                if (function < 3) {
-                    SUM(1.0f / a);
-                } else {
-                    SUM(sqrtf(a));
-                }
-            }
-        } else {
-            if (function < 6) {
-                if (function < 5) {
-                    SUM(expf(a));
-                } else {
-                    SUM(logf(a));
-                }
-            } else {
-                if (function < 7) {
-                    SUM(sinf(a));
-                } else {
-                    if (function < 8) {
-                        SUM(tanhf(a));
-                    } else {
-                        SUM(powf(a, b));
-                    }
-                }
-            }
-        }
-        y[i] = sum;
+        const float value = x[i];
+        y[i] = sum_of(function, value, terms);
     }
 }

@@ -4,6 +4,7 @@
 
 #include "element.cuh"
 #include "gradients.cuh"
+#include "tensors.cuh"
 
 // Four elements: 16 bytes of floats, 8 of halves.
 template <int CHOICE>
@@ -118,6 +119,26 @@ __device__ __forceinline__ void adamw_share(float* param, const T* grad, float* 
             half[i] = from_float<H>(p);
         }
     }
+}
+
+// A block's part of the tensors in a table: parameters, gradients, both means, and where there is a fifth list the
+// parameters in 16 bits, of type H.
+template <class Q, int threads, int vectors, int rounds, class T, class H, int LISTS, int CAPACITY,
+          class Begin>
+__device__ __forceinline__ void adamw_block(const TensorTable<LISTS, CAPACITY>& tensors, const float* found,
+                                            Begin begin) {
+    const unsigned k = tensor_of(tensors, blockIdx.x);
+    float* const param = static_cast<float*>(tensors.address[0][k]);
+    const T* const grad = static_cast<const T*>(tensors.address[1][k]);
+    float* const exp_avg = static_cast<float*>(tensors.address[2][k]);
+    float* const exp_avg_sq = static_cast<float*>(tensors.address[3][k]);
+    H* half = nullptr;
+    if constexpr (LISTS > 4) {
+        half = static_cast<H*>(tensors.address[4][k]);
+    }
+    const unsigned block = blockIdx.x - tensors.first_block[k];
+    adamw_share<Q, threads, vectors, rounds, (LISTS > 4)>(
+        param, grad, exp_avg, exp_avg_sq, half, found, tensors.length[k], are_wide(tensors, k), block, begin);
 }
 
 #endif

@@ -26,6 +26,30 @@ struct Rest {
     }
 };
 
+// The vectors of x of a thread from number `first` on, `threads` apart: all loads first, then body(i, value) with the
+// number and the elements of each.
+template <class V, int threads, int vectors, class T, class Body>
+__device__ __forceinline__ void for_vectors(const T* x, long long first, long long whole, Body body) {
+    constexpr int EACH = sizeof(V) / sizeof(T);
+    V loaded[vectors];
+#pragma unroll
+    for (int v = 0; v < vectors; ++v) {
+        const long long i = first + v * threads;
+        if (i < whole) {
+            loaded[v] = reinterpret_cast<const V*>(x)[i];
+        }
+    }
+#pragma unroll
+    for (int v = 0; v < vectors; ++v) {
+        const long long i = first + v * threads;
+        if (i < whole) {
+            float value[EACH];
+            unpack<T>(loaded[v], value);
+            body(i, value);
+        }
+    }
+}
+
 // Multiplies a block's share of x, `vectors` vectors of type V a thread; says whether all of it was finite. Where x
 // is to be kept it is only looked at.
 template <class V, int threads, int vectors, bool keeps, class T>
@@ -35,35 +59,16 @@ __device__ __forceinline__ bool unscale_share(T* x, long long n, bool is_wide, l
     const long long whole = is_wide ? n / EACH : 0;
     const long long first = block * (threads * vectors) + threadIdx.x;
     bool is_right = true;
-
-    // All loads first.
-    V loaded[vectors];
+    for_vectors<V, threads, vectors>(x, first, whole, [&](long long i, float* value) {
 #pragma unroll
-    for (int v = 0; v < vectors; ++v) {
-        const long long i = first + v * threads;
-        if (i < whole) {
-            loaded[v] = reinterpret_cast<const V*>(x)[i];
+        for (int j = 0; j < EACH; ++j) {
+            is_right &= is_finite(value[j]);
+            value[j] *= factor;
         }
-    }
-
-    // Then arithmetic and stores.
-#pragma unroll
-    for (int v = 0; v < vectors; ++v) {
-        const long long i = first + v * threads;
-        if (i < whole) {
-            float value[EACH];
-            unpack<T>(loaded[v], value);
-#pragma unroll
-            for (int j = 0; j < EACH; ++j) {
-                is_right &= is_finite(value[j]);
-                value[j] *= factor;
-            }
-            if constexpr (!keeps) {
-                reinterpret_cast<V*>(x)[i] = pack<V, T>(value);
-            }
+        if constexpr (!keeps) {
+            reinterpret_cast<V*>(x)[i] = pack<V, T>(value);
         }
-    }
-
+    });
     const Rest rest(is_wide, n, EACH, block, threads * vectors * EACH);
 #pragma unroll 1
     for (long long i = rest.begin + threadIdx.x; i < rest.end; i += threads) {
@@ -86,26 +91,12 @@ __device__ __forceinline__ float squares_of_share(const T* x, long long n, bool 
 #pragma unroll 1
     for (int round = 0; round < rounds; ++round) {
         const long long first = block * SHARE + round * (threads * vectors) + threadIdx.x;
-        V loaded[vectors];
+        for_vectors<V, threads, vectors>(x, first, whole, [&](long long, const float* value) {
 #pragma unroll
-        for (int v = 0; v < vectors; ++v) {
-            const long long i = first + v * threads;
-            if (i < whole) {
-                loaded[v] = reinterpret_cast<const V*>(x)[i];
+            for (int j = 0; j < EACH; ++j) {
+                mine += value[j] * value[j];
             }
-        }
-#pragma unroll
-        for (int v = 0; v < vectors; ++v) {
-            const long long i = first + v * threads;
-            if (i < whole) {
-                float value[EACH];
-                unpack<T>(loaded[v], value);
-#pragma unroll
-                for (int j = 0; j < EACH; ++j) {
-                    mine += value[j] * value[j];
-                }
-            }
-        }
+        });
     }
     const Rest rest(is_wide, n, EACH, block, SHARE * EACH);
 #pragma unroll 1
