@@ -13,6 +13,7 @@
 // source    numpy.histogram, uniform bins
 
 #include "bins.cuh"
+#include "counts.cuh"
 
 #ifndef THREADS
 #define THREADS 512
@@ -34,10 +35,7 @@ extern "C" __global__ void float_histogram_shared(const float* __restrict__ x,
                                                   long long bins) {
     extern __shared__ unsigned scratch[];
     float* const borders = reinterpret_cast<float*>(scratch + bins * COPIES);
-#pragma unroll 1
-    for (int i = threadIdx.x; i < bins * COPIES; i += THREADS) {
-        scratch[i] = 0;
-    }
+    clear_counts<THREADS>(scratch, bins * COPIES);
 #pragma unroll 1
     for (int i = threadIdx.x; i < bins; i += THREADS) {
         const float edge = edges[i];
@@ -70,15 +68,5 @@ extern "C" __global__ void float_histogram_shared(const float* __restrict__ x,
         }
     }
     __syncthreads();
-#pragma unroll 1
-    for (int bin = threadIdx.x; bin < bins; bin += THREADS) {
-        unsigned total = 0;
-#pragma unroll 1
-        for (int k = 0; k < COPIES; ++k) {
-            total += scratch[bin * COPIES + (bin + k) % COPIES];
-        }
-        if (total > 0) {
-            atomicAdd(reinterpret_cast<unsigned long long*>(counts) + bin, (unsigned long long)total);
-        }
-    }
+    add_counts<THREADS>(counts, bins, [=](int bin) { return sum_of_neighbours<COPIES>(scratch, bin); });
 }

@@ -11,6 +11,8 @@
 //           collisions of random bytes: compare with histogram/lanes, which needs no luck with the data.
 // source    NVIDIA technical blog, "CUDA Pro Tip: Optimized Filtering with Warp-Aggregated Atomics"
 
+#include "counts.cuh"
+
 #ifndef BINS
 #define BINS 256
 #endif
@@ -27,10 +29,7 @@ static_assert(BLOCKS >= 1, "histogram/aggregated: BLOCKS counts the blocks of a 
 extern "C" __global__ __launch_bounds__(THREADS) void histogram_aggregated(
     const unsigned char* __restrict__ x, long long* __restrict__ counts, long long n) {
     __shared__ unsigned scratch[BINS];
-#pragma unroll 1
-    for (int bin = threadIdx.x; bin < BINS; bin += THREADS) {
-        scratch[bin] = 0;
-    }
+    clear_counts<THREADS>(scratch, BINS);
     __syncthreads();
     const long long step = (long long)gridDim.x * THREADS;
     const int lane = threadIdx.x % 32;
@@ -47,12 +46,5 @@ extern "C" __global__ __launch_bounds__(THREADS) void histogram_aggregated(
         }
     }
     __syncthreads();
-#pragma unroll 1
-    for (int bin = threadIdx.x; bin < BINS; bin += THREADS) {
-        unsigned total = 0;
-        total = scratch[bin];
-        if (total > 0) {
-            atomicAdd(reinterpret_cast<unsigned long long*>(counts) + bin, (unsigned long long)total);
-        }
-    }
+    add_counts<THREADS>(counts, BINS, [=](int bin) { return scratch[bin]; });
 }

@@ -13,6 +13,8 @@
 //           threads would queue for one. 1 byte an element at the speed of reading is the floor.
 // source    CUDA samples, "histogram64", with one word a lane
 
+#include "counts.cuh"
+
 #ifndef BINS
 #define BINS 256
 #endif
@@ -35,54 +37,14 @@ extern "C" __global__ __launch_bounds__(THREADS) void histogram_lanes(const unsi
                                                                       long long* __restrict__ counts,
                                                                       long long n) {
     __shared__ unsigned scratch[BINS * 32];
-#pragma unroll 1
-    for (int i = threadIdx.x; i < BINS * 32; i += THREADS) {
-        scratch[i] = 0;
-    }
+    clear_counts<THREADS>(scratch, BINS * 32);
     __syncthreads();
     unsigned* const own = scratch + threadIdx.x % 32;
 
     // Sixteen bytes a load, all loads of a tile first.
-    const long long whole = n / 16, step = (long long)gridDim.x * (THREADS * VECTORS);
-#pragma unroll 1
-    for (long long start = (long long)blockIdx.x * (THREADS * VECTORS) + threadIdx.x; start < whole;
-         start += step) {
-        uint4 loaded[VECTORS];
-#pragma unroll
-        for (int v = 0; v < VECTORS; ++v) {
-            if (start + v * THREADS < whole) {
-                loaded[v] = reinterpret_cast<const uint4*>(x)[start + v * THREADS];
-            }
-        }
-#pragma unroll
-        for (int v = 0; v < VECTORS; ++v) {
-            if (start + v * THREADS < whole) {
-                const unsigned words[4] = {loaded[v].x, loaded[v].y, loaded[v].z, loaded[v].w};
-#pragma unroll
-                for (int k = 0; k < 16; ++k) {
-                    const unsigned bin = words[k / 4] >> 8 * (k % 4) & 255u;
-                    atomicAdd(own + 32 * bin, 1u);
-                }
-            }
-        }
-    }
-    const long long last = whole * 16 + (long long)blockIdx.x * THREADS + threadIdx.x;
-    if (last < n) {
-        const unsigned bin = x[last];
-        atomicAdd(own + 32 * bin, 1u);
-    }
+    for_bytes<THREADS, VECTORS>(x, n, [=](unsigned bin) { atomicAdd(own + 32 * bin, 1u); });
     __syncthreads();
 
     // One thread a bin adds up the copies.
-#pragma unroll 1
-    for (int bin = threadIdx.x; bin < BINS; bin += THREADS) {
-        unsigned total = 0;
-#pragma unroll 1
-        for (int k = 0; k < 32; ++k) {
-            total += scratch[32 * bin + (bin + k) % 32];
-        }
-        if (total > 0) {
-            atomicAdd(reinterpret_cast<unsigned long long*>(counts) + bin, (unsigned long long)total);
-        }
-    }
+    add_counts<THREADS>(counts, BINS, [=](int bin) { return sum_of_neighbours<32>(scratch, bin); });
 }

@@ -11,6 +11,8 @@
 //           for random bytes. Those that want one bin are counted at once: adding 1 is an instruction of its own.
 // source    NVIDIA technical blog, "GPU Pro Tip: Fast Histograms Using Shared Atomics on Maxwell"
 
+#include "counts.cuh"
+
 #ifndef BINS
 #define BINS 256
 #endif
@@ -28,10 +30,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void histogram_shared(const uns
                                                                        long long* __restrict__ counts,
                                                                        long long n) {
     __shared__ unsigned scratch[BINS];
-#pragma unroll 1
-    for (int bin = threadIdx.x; bin < BINS; bin += THREADS) {
-        scratch[bin] = 0;
-    }
+    clear_counts<THREADS>(scratch, BINS);
     __syncthreads();
     const long long step = (long long)gridDim.x * THREADS;
 #pragma unroll 1
@@ -40,12 +39,5 @@ extern "C" __global__ __launch_bounds__(THREADS) void histogram_shared(const uns
         atomicAdd(scratch + bin, 1u);
     }
     __syncthreads();
-#pragma unroll 1
-    for (int bin = threadIdx.x; bin < BINS; bin += THREADS) {
-        unsigned total = 0;
-        total = scratch[bin];
-        if (total > 0) {
-            atomicAdd(reinterpret_cast<unsigned long long*>(counts) + bin, (unsigned long long)total);
-        }
-    }
+    add_counts<THREADS>(counts, BINS, [=](int bin) { return scratch[bin]; });
 }

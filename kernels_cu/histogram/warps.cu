@@ -11,6 +11,8 @@
 //           meet in banks: random bytes cost 3 or 4 wavefronts a request, equal bytes one.
 // source    CUDA samples, "histogram256"
 
+#include "counts.cuh"
+
 #ifndef BINS
 #define BINS 256
 #endif
@@ -33,54 +35,15 @@ extern "C" __global__ __launch_bounds__(THREADS) void histogram_warps(const unsi
                                                                       long long* __restrict__ counts,
                                                                       long long n) {
     __shared__ unsigned scratch[BINS * (THREADS / 32)];
-#pragma unroll 1
-    for (int i = threadIdx.x; i < BINS * (THREADS / 32); i += THREADS) {
-        scratch[i] = 0;
-    }
+    clear_counts<THREADS>(scratch, BINS * (THREADS / 32));
     __syncthreads();
     unsigned* const own = scratch + threadIdx.x / 32 * BINS;
 
     // Sixteen bytes a load, all loads of a tile first.
-    const long long whole = n / 16, step = (long long)gridDim.x * (THREADS * VECTORS);
-#pragma unroll 1
-    for (long long start = (long long)blockIdx.x * (THREADS * VECTORS) + threadIdx.x; start < whole;
-         start += step) {
-        uint4 loaded[VECTORS];
-#pragma unroll
-        for (int v = 0; v < VECTORS; ++v) {
-            if (start + v * THREADS < whole) {
-                loaded[v] = reinterpret_cast<const uint4*>(x)[start + v * THREADS];
-            }
-        }
-#pragma unroll
-        for (int v = 0; v < VECTORS; ++v) {
-            if (start + v * THREADS < whole) {
-                const unsigned words[4] = {loaded[v].x, loaded[v].y, loaded[v].z, loaded[v].w};
-#pragma unroll
-                for (int k = 0; k < 16; ++k) {
-                    const unsigned bin = words[k / 4] >> 8 * (k % 4) & 255u;
-                    atomicAdd(own + bin, 1u);
-                }
-            }
-        }
-    }
-    const long long last = whole * 16 + (long long)blockIdx.x * THREADS + threadIdx.x;
-    if (last < n) {
-        const unsigned bin = x[last];
-        atomicAdd(own + bin, 1u);
-    }
+    for_bytes<THREADS, VECTORS>(x, n, [=](unsigned bin) { atomicAdd(own + bin, 1u); });
     __syncthreads();
 
     // One thread a bin adds up the copies.
-#pragma unroll 1
-    for (int bin = threadIdx.x; bin < BINS; bin += THREADS) {
-        unsigned total = 0;
-#pragma unroll
-        for (int w = 0; w < THREADS / 32; ++w) {
-            total += scratch[w * BINS + bin];
-        }
-        if (total > 0) {
-            atomicAdd(reinterpret_cast<unsigned long long*>(counts) + bin, (unsigned long long)total);
-        }
-    }
+    add_counts<THREADS>(counts, BINS,
+                        [=](int bin) { return sum_of_copies<THREADS / 32, BINS>(scratch, bin); });
 }

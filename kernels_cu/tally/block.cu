@@ -11,6 +11,8 @@
 //           anything else would take them one after the other. (Counts: equal keys.)
 // source    NVIDIA technical blog, "GPU Pro Tip: Fast Histograms Using Shared Atomics on Maxwell"
 
+#include "counts.cuh"
+
 #ifndef THREADS
 #define THREADS 512
 #endif
@@ -24,10 +26,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void tally_block(const unsigned
                                                                   unsigned* __restrict__ counts, long long n,
                                                                   long long bins) {
     extern __shared__ unsigned own[];
-#pragma unroll 1
-    for (int bin = threadIdx.x; bin < bins; bin += THREADS) {
-        own[bin] = 0;
-    }
+    clear_counts<THREADS>(own, bins);
     __syncthreads();
     const long long step = (long long)gridDim.x * THREADS;
 #pragma unroll 1
@@ -36,12 +35,5 @@ extern "C" __global__ __launch_bounds__(THREADS) void tally_block(const unsigned
         atomicAdd(own + key, 1u);
     }
     __syncthreads();
-#pragma unroll 1
-    for (int bin = threadIdx.x; bin < bins; bin += THREADS) {
-        unsigned total = 0;
-        total = own[bin];
-        if (total > 0) {
-            atomicAdd(counts + bin, total);
-        }
-    }
+    add_counts<THREADS>(counts, bins, [=](int bin) { return own[bin]; });
 }
