@@ -273,16 +273,17 @@ class _Decisions:
         """Say whether the absence of copies proves that nothing is issued."""
         if access.space == "local" or not self._is_block_alive(access.block):
             return True
+        wanted = self._asked_bytes(access)
         same = [
             other
             for other in self.asked
             if other is not access
-            and (other.base, other.offset) == (access.base, access.offset)
-            and other.kind == access.kind
-            and self.copies[other.index]
+            and (other.base, other.kind) == (access.base, access.kind)
+            and wanted
+            and wanted <= self._issued_bytes(other)
         ]
         if access.kind != "load" or access.is_volatile:
-            return any(other.block == access.block and other.width >= access.width for other in same)
+            return any(other.block == access.block for other in same)
         if not same:
             return not self._is_used(access)
         return all(
@@ -290,6 +291,18 @@ class _Decisions:
             or self.blocks.dominates(access.block, other.block)
             for other in same
         )
+
+    def _asked_bytes(self, access: PTXAccess) -> set[int]:
+        starts = (access.offset + access.element * i for i in self._used_elements(access))
+        return {start + byte for start in starts for byte in range(access.element)}
+
+    def _issued_bytes(self, access: PTXAccess) -> set[int]:
+        """Name the bytes of a symbolic address that SASS surely moves for an access."""
+        found = self.found.get(access.index)
+        if found is None or found.is_approximate:
+            return set()
+        parts = (found.offset, found.width), *found.more
+        return {access.offset + at + byte for at, width in parts for byte in range(width)}
 
     def _is_used(self, access: PTXAccess) -> bool:
         """Say whether an instruction that SASS has reads what the load gives."""

@@ -192,6 +192,38 @@ def test_a_store_without_copy_is_doubted_unless_another_overwrites_it():
     assert found.is_exact
 
 
+HALVES = """ld.shared.v4.f32 {{%f1,%f2,%f3,%f4}}, [%r1+528];
+ld.shared.v2.f32 {{%f5,%f6}}, [%r1+{at}];
+fma.rn.f32 %f7, %f1, %f2, %f3;
+fma.rn.f32 %f8, %f4, %f5, %f6;"""
+
+
+@pytest.mark.parametrize(
+    ("at", "is_decided"), [(536, True), (528, True), (532, True), (540, False), (524, False), (544, False)]
+)
+def test_a_load_of_what_a_wider_one_loads_is_removed(at, is_decided):
+    """One PTX of matmul/buffered in ten has it: NVVM loads half of a vector a second time, ptxas does not."""
+    function = _function(HALVES.format(at=at))
+    found = attribute(
+        function, _sass("2 LDS.128 R48, [R88+0x210]", "4 FFMA R7, R48, R49, R50", "5 FFMA R8, R51, R50, R51")
+    )
+    again = {} if is_decided else {3: Access(8, is_approximate=True)}
+    assert _by_line(function, found) == {2: Access(16)} | again
+    assert found.is_exact is is_decided
+
+
+def test_a_load_of_more_than_its_neighbour_loads_is_doubted():
+    function = _function(HALVES.format(at=536).replace("%f3;", "%f1;").replace("%f4,", "%f2,"))
+    rows = ["2 LDS.64 R48, [R88+0x210]", "4 FFMA R7, R48, R49, R48", "5 FFMA R8, R49, R50, R51"]
+    found = attribute(function, _sass(*rows))
+    assert _by_line(function, found) == {2: Access(8), 3: Access(8, is_approximate=True)}
+    function = _function(
+        "ld.shared.f32 %f1, [%r1];\nld.shared.v2.f32 {%f2,%f3}, [%r1];\nadd.f32 %f4, %f2, %f3;"
+    )
+    found = attribute(function, _sass("2 LDS R2, [R6]", "4 FADD R4, R2, R3"))
+    assert _by_line(function, found) == {2: Access(4), 3: Access(8, is_approximate=True)}
+
+
 def test_a_load_shared_by_both_sides_of_a_branch_is_doubted():
     function = _function(
         "@%p1 bra E;\nld.global.f32 %f1, [%rd1];\nadd.f32 %f3, %f1, %f1;\nbra D;\nE:\n"
