@@ -13,8 +13,8 @@
 //           bits in every run, and no tensor is too small to share a launch with others.
 // source    PyTorch's clip_grad_norm_ over multi_tensor_apply, written anew
 
+#include "fold.cuh"
 #include "gradients.cuh"
-#include "reduce.cuh"
 #include "tensors.cuh"
 
 #ifndef THREADS
@@ -54,12 +54,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void global_norm_multi_add(
 extern "C" __global__ __launch_bounds__(THREADS) void global_norm_multi_root(
     const float* __restrict__ partials, float* __restrict__ norm, long long blocks) {
     __shared__ float scratch[32];
-    float mine = 0.0f;
-#pragma unroll 1
-    for (long long i = threadIdx.x; i < blocks; i += THREADS) {
-        const float partial = partials[i];
-        mine += partial;
-    }
+    float mine = fold_partials<Sum, THREADS>(0, blocks, partials);
     mine = block_fold<Sum, THREADS>(mine, scratch);
     if (threadIdx.x == 0) {
         norm[0] = sqrtf(mine);

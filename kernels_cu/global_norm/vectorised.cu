@@ -13,8 +13,8 @@
 //           before: no atomics, and the same bits in every run.
 // source    CUDA samples, "reduction"
 
+#include "fold.cuh"
 #include "gradients.cuh"
-#include "reduce.cuh"
 
 #ifndef THREADS
 #define THREADS 256
@@ -52,12 +52,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void global_norm_vectorised_add
 extern "C" __global__ __launch_bounds__(THREADS) void global_norm_vectorised_root(
     const float* __restrict__ partials, float* __restrict__ norm) {
     __shared__ float scratch[32];
-    float mine = 0.0f;
-#pragma unroll 1
-    for (int i = threadIdx.x; i < BLOCKS; i += THREADS) {
-        const float partial = partials[i];
-        mine += partial;
-    }
+    float mine = fold_partials<Sum, THREADS>(0, BLOCKS, partials);
     mine = block_fold<Sum, THREADS>(mine, scratch);
     if (threadIdx.x == 0) {
         norm[0] = sqrtf(mine);

@@ -100,12 +100,12 @@ __device__ __forceinline__ bool is_last_to_leave(Value mine, unsigned* finished,
 }
 
 // What a thread of one block finds in values that blocks have left.
-template <class Fold, int threads, class... Parts>
-__device__ __forceinline__ typename Fold::value_t fold_partials(long long first, long long count,
+template <class Fold, int threads, class N, class... Parts>
+__device__ __forceinline__ typename Fold::value_t fold_partials(long long first, N count,
                                                                 const Parts*... partials) {
     typename Fold::value_t mine = Fold::none();
 #pragma unroll 1
-    for (long long i = threadIdx.x; i < count; i += threads) {
+    for (N i = threadIdx.x; i < count; i += threads) {
         const typename Fold::value_t partial = typename Fold::value_t{partials[first + i]...};
         mine = Fold::merge(mine, partial);
     }

@@ -14,7 +14,7 @@
 //           at all, until one is left. Loads and barriers are what is left; see sum/shuffle.
 // source    Harris, "Optimizing Parallel Reduction in CUDA", kernel 3
 
-#include "reduce.cuh"
+#include "fold.cuh"
 
 #ifndef THREADS
 #define THREADS 256
@@ -62,12 +62,7 @@ extern "C" __global__ void sum_sequential_blocks(const element_t* __restrict__ x
 extern "C" __global__ void sum_sequential_rest(const float* __restrict__ partials, element_t* __restrict__ y,
                                                long long blocks) {
     __shared__ float scratch[THREADS];
-    float mine = 0.0f;
-#pragma unroll 1
-    for (long long i = threadIdx.x; i < blocks; i += THREADS) {
-        const float partial = partials[i];
-        mine += partial;
-    }
+    const float mine = fold_partials<Sum, THREADS>(0, blocks, partials);
     const int t = threadIdx.x;
     scratch[t] = mine;
     __syncthreads();

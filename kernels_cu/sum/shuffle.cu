@@ -14,7 +14,7 @@
 //           steps of the tree. Two barriers a block are left, and 8 words of shared memory.
 // source    NVIDIA technical blog, "Faster Parallel Reductions on Kepler"
 
-#include "reduce.cuh"
+#include "fold.cuh"
 
 #ifndef THREADS
 #define THREADS 256
@@ -40,12 +40,7 @@ extern "C" __global__ void sum_shuffle_blocks(const element_t* __restrict__ x, f
 extern "C" __global__ void sum_shuffle_rest(const float* __restrict__ partials, element_t* __restrict__ y,
                                             long long blocks) {
     __shared__ float scratch[32];
-    float mine = 0.0f;
-#pragma unroll 1
-    for (long long i = threadIdx.x; i < blocks; i += THREADS) {
-        const float partial = partials[i];
-        mine += partial;
-    }
+    float mine = fold_partials<Sum, THREADS>(0, blocks, partials);
     mine = block_fold<Sum, THREADS>(mine, scratch);
     if (threadIdx.x == 0) {
         y[0] = from_float<element_t>(mine);

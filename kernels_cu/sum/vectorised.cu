@@ -16,7 +16,7 @@
 //           itself. 4 bytes an element at the speed of reading is the floor.
 // source    CUDA samples, "threadFenceReduction"
 
-#include "reduce.cuh"
+#include "fold.cuh"
 
 #ifndef THREADS
 #define THREADS 512
@@ -39,7 +39,6 @@ extern "C" __global__ __launch_bounds__(THREADS) void sum_vectorised(const eleme
                                                                      long long n) {
     constexpr int EACH = LANES(wide16_t);
     __shared__ float scratch[32];
-    __shared__ bool is_last;
     const unsigned blocks = gridDim.x;
     const long long whole = n / EACH;
     float mine = 0.0f;
@@ -76,20 +75,9 @@ extern "C" __global__ __launch_bounds__(THREADS) void sum_vectorised(const eleme
     }
     mine = block_fold<Sum, THREADS>(mine, scratch);
 
-    // Leave the block's value where the last block will see it: fence, then count.
-    if (threadIdx.x == 0) {
-        partials[blockIdx.x] = mine;
-        __threadfence();
-        is_last = atomicInc(finished, blocks - 1) == blocks - 1;
-    }
-    __syncthreads();
-    if (is_last) {
-        mine = 0.0f;
-#pragma unroll 1
-        for (int i = threadIdx.x; i < blocks; i += THREADS) {
-            const float partial = partials[i];
-            mine += partial;
-        }
+    // The block that leaves its value last merges those of all.
+    if (is_last_to_leave(mine, finished, blocks, blockIdx.x, partials)) {
+        mine = fold_partials<Sum, THREADS>(0, blocks, partials);
         mine = block_fold<Sum, THREADS>(mine, scratch);
         if (threadIdx.x == 0) {
             y[0] = from_float<element_t>(mine);
