@@ -15,7 +15,7 @@ from kernellab.emulator.atomics import OPERATIONS, dtype_of
 from kernellab.emulator.bulk_groups import Thread
 from kernellab.emulator.code import Binder, Step, Views
 from kernellab.emulator.counting_rows import SECTOR
-from kernellab.emulator.in_flight import PIECE
+from kernellab.emulator.in_flight import PIECE, Flight
 from kernellab.emulator.lanes import WARP, Lanes
 from kernellab.emulator.mbarriers import SIZE
 from kernellab.emulator.memory import SIGNED, UNSIGNED
@@ -147,18 +147,18 @@ def _load(binder: Binder, instruction: Instruction, number: int, spaces: list[st
             row, column = int(rows[k]), int(columns[k])
             lane = one_lane(lanes, row, column)
             _check_span(batch, number, int(places[k]), count, lane)
+            reading = None
             if is_global:
                 values = tiles.global_bytes(batch, number, int(origins[k]), count, "load", lane)
                 _count(batch, number, "load", -(-count // SECTOR), count)
             else:
                 _check_span(batch, number, int(origins[k]), count, lane)
+                reading = _reading(batch, number, row, column, origins[k] + np.arange(0, count, PIECE))
                 values = batch.shared.data[origins[k] : origins[k] + count]
-                read = origins[k] + np.arange(0, count, PIECE)
-                batch.landings.check(number, rows[k], columns[k], read, "asynchronous read")
             values = values.reshape(-1, PIECE).copy()
             for place, barrier in blocks.of(views, lanes, batch, k, int(places[k]), int(barriers[k])):
                 starts = place + np.arange(0, count, PIECE)
-                _fly(batch, number, row, column, starts, values, barrier, lane)
+                _fly(batch, number, row, column, starts, values, barrier, lane, reading)
 
     return step_load
 
@@ -206,16 +206,18 @@ def _check_span(batch: Batch, number: int, where: int, nbytes: int, lane: Lanes)
 
 
 def _fly(
-    batch: Batch, number: int, row: int, column: int, starts: Array, values: Array, barrier: int, lane: Lanes
-) -> None:
-    """Issue a copy into shared memory that completes its bytes on a barrier."""
+    batch: Batch, number: int, row: int, column: int, starts: Array, values: Array, barrier: int, lane: Lanes,
+    reading: Flight | None = None,
+) -> None:  # fmt: skip
+    """Issue a copy into shared memory that completes its bytes on a barrier, and ends what it reads there."""
     rows, columns = np.full(starts.size, row), np.full(starts.size, column)
     batch.releases.write(number, row, column, starts)
     flight = batch.in_flight.write(number, rows, columns, starts, values)
+    flight.reading = reading
     batch.mbarriers.attach(number, barrier, flight, values.size, lane)
 
 
-def _reading(batch: Batch, number: int, row: int, column: int, starts: Array) -> Any:
+def _reading(batch: Batch, number: int, row: int, column: int, starts: Array) -> Flight:
     """Issue a read of shared memory; complain of what was never written there."""
     shared = batch.shared
     if shared.written is not None:

@@ -53,6 +53,8 @@ class Flight:
         The values are in memory; somebody has waited for them.
     parts : tuple of Flight
         What it was split into: these are in flight in its place.
+    reading : Flight or None
+        Where a copy comes from, if that is shared memory too: it ends with the copy.
     """
 
     number: int
@@ -64,6 +66,7 @@ class Flight:
     has_arrived: bool = False
     has_ended: bool = False
     parts: tuple[Flight, Flight] | tuple[()] = ()
+    reading: Flight | None = None
 
     @property
     def is_over(self) -> bool:
@@ -180,6 +183,8 @@ class InFlight:
             mine = words[self._writing[words] == flight.number + 1]
             self._writing[mine] = 0
         self.count -= 1
+        if flight.reading is not None:
+            self.finish(flight.reading)
 
     def is_early(self) -> bool:
         """Choose when something arrives: late without a seed, else at random."""

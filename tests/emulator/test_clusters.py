@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hopper import kernels
@@ -104,3 +106,32 @@ def test_a_grid_that_is_no_multiple():
 def test_a_sample_of_clusters_is_refused():
     with pytest.raises(SpecError, match="its blocks form clusters of 2 and may wait for each other"):
         KERNELS("push", 6, 32, np.zeros((6, 32), i32), np.zeros((3, 32), i32), 32, blocks=2)
+
+
+PASS = ["FINE", "BEFORE_IT_CAME", "WRITTEN_MEANWHILE", "NOT_FENCED", "NEVER_WRITTEN"]
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2, 3])
+def test_a_copy_from_one_block_into_another(rng, seed):
+    x = rng.standard_normal(32).astype(f32)
+    y = np.zeros((2, 32), f32)
+    trace = KERNELS("pass", 4, 32, x, y, PASS.index("FINE"), seed=seed)
+    np.testing.assert_array_equal(y, [x, x])
+    assert trace.diagnostics == ()
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2])
+@pytest.mark.parametrize(
+    ("way", "message"),
+    [
+        ("BEFORE_IT_CAME", "in flight: this asynchronous read touches byte .* is still to write"),
+        ("WRITTEN_MEANWHILE", "in flight: this store touches byte .* may still be reading"),
+        ("NOT_FENCED", "missing fence: this asynchronous read"),
+        ("NEVER_WRITTEN", "read of unwritten shared memory"),
+    ],
+)
+def test_the_source_of_a_copy_into_another_block(way, message, seed):
+    x, y = np.ones(32, f32), np.zeros((1, 32), f32)
+    trace = KERNELS("pass", 2, 32, x, y, PASS.index(way), seed=seed, errors="return")
+    found = next(each for each in trace.diagnostics if re.search(message, each.message))
+    assert "block (0, 0, 0)" in str(found)

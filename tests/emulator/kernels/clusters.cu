@@ -94,3 +94,41 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) wrong(int* y, int what) {
     if (what == 4) asm volatile("barrier.cluster.wait;" ::: "memory");
     if (what == 3) asm volatile("ld.shared::cluster.s32 %0, [%1];" : "=r"(box[0]) : "r"(mapped(box, 1) + 32));
 }
+
+// Block 0 of each pair copies from its memory into that of block 1, which waits for it.
+enum Way { FINE, BEFORE_IT_CAME, WRITTEN_MEANWHILE, NOT_FENCED, NEVER_WRITTEN };
+extern "C" __global__ void __cluster_dims__(2, 1, 1) pass(const float* x, float* y, int way) {
+    __shared__ __align__(16) float from[32], into[32];
+    __shared__ u64 came, full;
+    unsigned rank;
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    if (threadIdx.x == 0) {
+        init(&came, 1);
+        init(&full, 1);
+        fence_init();
+        expect(&full, sizeof into);
+    }
+    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+    if (rank == 0) {
+        if (way == NOT_FENCED || way == WRITTEN_MEANWHILE) from[threadIdx.x] = x[threadIdx.x];
+        if (way != NOT_FENCED) fence_async();
+        __syncwarp();
+        if (threadIdx.x == 0 && (way == FINE || way == BEFORE_IT_CAME)) {
+            expect(&came, sizeof from);
+            asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 128, [%2];"
+                         :: "r"(at(from)), "l"(x), "r"(at(&came)) : "memory");
+            if (way == FINE) wait(&came, 0);
+        }
+        if (threadIdx.x == 0)
+            asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], 128, [%2];"
+                         :: "r"(mapped(into, 1)), "r"(at(from)), "r"(mapped(&full, 1)) : "memory");
+        __syncwarp();
+        if (way == WRITTEN_MEANWHILE) from[threadIdx.x] = -1;
+        if (way == BEFORE_IT_CAME) wait(&came, 0);
+    } else {
+        wait(&full, 0);
+        y[blockIdx.x / 2 * 32 + threadIdx.x] = into[threadIdx.x];
+    }
+    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+    if (rank == 0) from[threadIdx.x] = 0;  // block 1 has waited
+}
