@@ -15,8 +15,9 @@ from kernellab.errors import ExecutionError, SpecError
 from kernellab.instruments import trace as counts
 from kernellab.instruments.clock import MODES, Mode, Rule, Timing
 from kernellab.kernel import LANGUAGES, Kernel, Language
-from kernellab.measurement import Job, judge, prepare, source_hash
+from kernellab.measurement import Job, judge, prepare
 from kernellab.record import plain
+from kernellab.source_code import source_hash
 from kernellab.timing import check_ceiling, host_plan
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import platform
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -11,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kernellab import timing
-from kernellab.c_types import without_comments
 from kernellab.devices import cuda_arrays
 from kernellab.devices import device as find_device
 from kernellab.errors import ArgumentError, SpecError, UnavailableError
@@ -23,6 +21,7 @@ from kernellab.kernel import Kernel, Language
 from kernellab.plan import Plan, bind
 from kernellab.problem import Case
 from kernellab.record import Record
+from kernellab.source_code import source_hash
 from kernellab.tensor_lists import flattened
 from kernellab.timing import check_mode
 from kernellab.verify import Comparison, Verdict, verify
@@ -335,31 +334,6 @@ def _read(program: Program, plan: Plan, run: Run) -> tuple[tuple[Reading, ...], 
         except UnavailableError as error:
             reasons.append(str(error))
     return readings, reasons
-
-
-def source_hash(kernel: Kernel, language: Language) -> str:
-    """Return the SHA-256 of what decides a kernel's code: its CUDA C with headers, or its twin's modules."""
-    from kernellab.compile.cache import digest
-
-    return digest(code_of(kernel) if language == "cuda-c" else kernel.twin_source())
-
-
-def code_of(kernel: Kernel) -> str:
-    """Return a kernel's ``.cu`` text and every header that it includes, comments left out.
-
-    Examples
-    --------
-    >>> from kernellab import catalog
-    >>> code = code_of(catalog.kernel("softmax/registers"))
-    >>> "__shfl_xor_sync" in code, "teaches" in code
-    (True, False)
-    """
-    from kernellab.compile import includes
-
-    text, shared = kernel.text(), includes.shared_include_dir()
-    found = includes.scan(text, str(kernel.path.parent), [shared] if shared else []).files
-    texts = (text, *(found[path] for path in sorted(found, key=os.path.basename)))
-    return "\n".join(" ".join(without_comments(each).split()) for each in texts)
 
 
 @functools.cache

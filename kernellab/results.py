@@ -148,7 +148,7 @@ def load_folder(folder: Path) -> tuple[Results, ...]:
 
 def sources_of(kernels: Sequence[Kernel], languages: Sequence[Language] = LANGUAGES) -> dict[str, str]:
     """Return the hashes of kernels' sources as they are now, by ``"<id> <language>"``."""
-    from kernellab.measurement import source_hash
+    from kernellab.source_code import source_hash
 
     return {
         f"{kernel.id} {language}": source_hash(kernel, language)
@@ -167,7 +167,7 @@ def stale(results: Results) -> tuple[str, ...]:
         ``"<id> <language>"``, of kernels that changed or are gone; empty for results that still hold.
     """
     from kernellab import catalog
-    from kernellab.measurement import source_hash
+    from kernellab.source_code import source_hash
 
     changed = []
     for name, known in results.sources.items():

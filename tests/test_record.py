@@ -11,7 +11,7 @@ import pytest
 
 import kernellab as kl
 from kernellab import catalog
-from kernellab.measurement import source_hash
+from kernellab.source_code import source_hash
 from kernellab.record import Record
 
 
