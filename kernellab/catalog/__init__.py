@@ -22,6 +22,7 @@ PROBLEMS = (
     *("bias_gelu_backward", "softmax_cross_entropy"),
     *("matmul", "matmul_nt", "matmul_bias_gelu", "matmul_nt_bias_gelu"),
     *("unscale", "global_norm", "adamw", "update_scale"),
+    "all_reduce",
 )
 
 

@@ -22,12 +22,13 @@
 #endif
 static_assert(THREADS % 32 == 0 && THREADS <= 1024,
               "all_reduce/scalar: THREADS must be whole warps, at most 1024");
+static_assert(BLOCKS >= 1, "all_reduce/scalar: BLOCKS must be at least 1");
 
 extern "C" __global__ __launch_bounds__(THREADS) void all_reduce_scalar(element_t* __restrict__ x,
                                                                         element_t* __restrict__ y, int rank,
                                                                         long long n) {
     const Share share(rank, n, LANES(wide16_t));
-    for (long long i = share.begin + blockIdx.x * THREADS + threadIdx.x; i < share.end;
+    for (long long i = share.begin + (long long)blockIdx.x * THREADS + threadIdx.x; i < share.end;
          i += (long long)gridDim.x * THREADS) {
         const element_t x_value = x[i];
         const element_t y_value = y[i];

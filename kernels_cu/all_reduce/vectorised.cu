@@ -8,7 +8,7 @@
 // store x 16 sectors/request
 // store y 16 sectors/request
 // teaches   One of the two loads crosses the link, which takes longer than memory: what is in flight decides, so
-//           all loads stand before the first store. BLOCKS is small on purpose: each takes a multiprocessor from
+//           all loads stand before the first store. BLOCKS are few: each takes a multiprocessor from
 //           whatever is computed meanwhile, and the link is slower than a few of them.
 // source    the direct reduce-scatter and all-gather of NCCL for ranks that reach each other's memory
 
@@ -28,6 +28,7 @@ static_assert(THREADS % 32 == 0 && THREADS <= 1024,
               "all_reduce/vectorised: THREADS must be whole warps, at most 1024");
 static_assert(VECTORS >= 1 && VECTORS <= 16,
               "all_reduce/vectorised: VECTORS must be 1 to 16, they live in registers");
+static_assert(BLOCKS >= 1, "all_reduce/vectorised: BLOCKS must be at least 1");
 
 extern "C" __global__ __launch_bounds__(THREADS) void all_reduce_vectorised(element_t* __restrict__ x,
                                                                             element_t* __restrict__ y,
@@ -36,8 +37,8 @@ extern "C" __global__ __launch_bounds__(THREADS) void all_reduce_vectorised(elem
     const Share share(rank, n, EACH);
     const long long whole = share.end / EACH, step = (long long)gridDim.x * (THREADS * VECTORS);
 
-    for (long long first = share.begin / EACH + blockIdx.x * (THREADS * VECTORS) + threadIdx.x; first < whole;
-         first += step) {
+    for (long long first = share.begin / EACH + (long long)blockIdx.x * (THREADS * VECTORS) + threadIdx.x;
+         first < whole; first += step) {
         // All loads first.
         wide16_t x_wide[VECTORS], y_wide[VECTORS];
 #pragma unroll
