@@ -19,7 +19,8 @@ from kernellab.experiments.experiment import (
     Rows,
     Sweep,
 )
-from kernellab.experiments.ladders import LOADED, LOADS, STORED, WAVES, Step, climbs, exactly, label_of, under
+from kernellab.experiments.ladder_steps import LOADED, LOADS, STORED, WAVES, Step, exactly, under
+from kernellab.experiments.ladders import climbs, label_of
 from kernellab.kernel import LANGUAGES, Kernel
 from kernellab.problem import ELEMENTS
 
