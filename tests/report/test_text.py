@@ -14,7 +14,7 @@ from kernellab.errors import ExecutionError
 from kernellab.experiments.experiment import Outcome
 from kernellab.experiments.picture import BankMap, Bar, Bars, LaneMap, SourceLine
 from kernellab.report.pictures import ASCII, UNICODE, draw
-from kernellab.report.table import Column, Table
+from kernellab.report.table import Column, Table, panel_table
 from kernellab.report.text import has_blocks, print_table, result_text, summary, tables_text, trace_text
 
 CODE = """extern "C" __global__ void far(const float* x, float* y, int n) {
@@ -79,6 +79,39 @@ def test_the_summary_counts_statements_not_languages(result) -> None:
     )
     text = summary(changed).plain
     assert "0 of 2 expectations hold; claims: 1 refuted, 1 differs by language;" in text
+
+
+def test_the_summary_says_what_could_not_be_judged(result) -> None:
+    verdicts = ("held", "needs counts", "needs counts", "failed", "needs nvdisasm")
+    outcomes = tuple(
+        Outcome(f"{k}", "", language, verdict, "")
+        for k, verdict in enumerate(verdicts)
+        for language in ("cuda-c", "numba")
+    )
+    text = summary(dataclasses.replace(result, expectations=outcomes)).plain
+    assert "1 of 2 expectations hold, 2 need counts, 1 needs nvdisasm;" in text
+
+
+def test_a_column_without_any_number_is_left_out(result) -> None:
+    panel = result.panels[0]
+    shown = panel.columns[0].header.splitlines()
+    bare = {
+        language: {
+            label: dataclasses.replace(
+                record,
+                readings=tuple(each for each in record.readings if each.name != panel.columns[0].reading),
+            )
+            for label, record in records.items()
+        }
+        for language, records in panel.records.items()
+    }
+    full, less = (
+        panel_table(each, result.languages).columns
+        for each in (panel, dataclasses.replace(panel, records=bare))
+    )
+    assert len(full) - len(less) == len(result.languages)
+    assert any(shown[0] in column.header for column in full)
+    assert not any(panel.columns[0].header in column.header for column in less)
 
 
 def test_a_trace_prints_counts_beside_the_lines() -> None:
