@@ -195,7 +195,7 @@ def _file(target: str, arch: str) -> tuple[Binary, str]:
 
 def _taken(binary: Binary, entry: str, threads: int, dynamic: int) -> Needs:
     from kernellab.compile import resource_usage
-    from kernellab.trace import parsed
+    from kernellab.emulation import parsed
 
     used = resource_usage(binary)[entry]
     bounds = parsed(binary.ptx).functions[entry].performance

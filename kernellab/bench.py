@@ -176,7 +176,7 @@ def time_job(job: Job) -> Timing:
 
 def _fma_launch(job: Job) -> tuple[Callable[[], Any], Callable[[], bool], int]:
     from kernellab.compile.cuda_c import compile_cuda
-    from kernellab.trace import run_binary
+    from kernellab.emulation import run_binary
 
     n = job.sizes["n"]
     binary = compile_cuda(FMA_LOOP)
@@ -197,8 +197,8 @@ def _fma_launch(job: Job) -> tuple[Callable[[], Any], Callable[[], bool], int]:
 def _catalogue_launch(job: Job) -> tuple[Callable[[], Any], Callable[[], bool], int]:
     from kernellab import catalog
     from kernellab.devices import device
+    from kernellab.emulation import run_binary
     from kernellab.plan import bind
-    from kernellab.trace import run_binary
     from kernellab.verify import poisoned, verify
 
     kernel = catalog.kernel(job.kernel)
@@ -264,7 +264,7 @@ def against_simulator(side: int = SMALL_SIDE) -> tuple[float, float, str]:
 
     from kernellab.compile.numba_arguments import numba_types
     from kernellab.compile.numba_kernels import compile_numba
-    from kernellab.trace import run_binary
+    from kernellab.emulation import run_binary
 
     x = np.random.default_rng(0).standard_normal((side, side), dtype=np.float32)
     y = np.zeros_like(x)

@@ -127,7 +127,8 @@ def only_kernel(path: Path) -> str:
         If it has none or several.
     """
     from kernellab.compile.kernel_text import kernel_names
-    from kernellab.trace import is_ptx, parsed
+    from kernellab.emulation import parsed
+    from kernellab.trace import is_ptx
 
     text = path.read_text(encoding="utf-8", errors="replace")
     if is_ptx(text):

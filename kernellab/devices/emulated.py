@@ -181,7 +181,7 @@ class EmulatedDevice:
         sanitize: bool,
         is_counted: bool,
     ) -> tuple[Trace | None, str]:
-        from kernellab.trace import run_binary
+        from kernellab.emulation import run_binary
 
         kernel = launch.kernel
         try:

@@ -72,7 +72,7 @@ def float64_lines(binary: Binary, entry: str) -> tuple[Float64Line, ...]:
     >>> print(float64_lines(binary, "k")[0].opcodes)
     ('cvt.f64.f32', 'fma.rn.f64', 'cvt.rn.f32.f64')
     """
-    from kernellab.trace import parsed
+    from kernellab.emulation import parsed
 
     opcodes = dict(f64_arithmetic(binary.ptx))
     if not opcodes:
@@ -155,8 +155,8 @@ def holds_float64(binary: Binary, entry: str) -> bool:
 
 
 def _functions(binary: Binary, entry: str) -> Iterable[Function]:
+    from kernellab.emulation import parsed
     from kernellab.emulator.program import reachable
-    from kernellab.trace import parsed
 
     return reachable(parsed(binary.ptx), entry)[0].values()
 

@@ -61,8 +61,8 @@ def ptx_mix(program: Program, plan: Plan) -> tuple[Reading, ...]:
     launch = _first(plan)
     if launch is None:
         return ()
+    from kernellab.emulation import parsed
     from kernellab.emulator.program import reachable
-    from kernellab.trace import parsed
 
     binary, entry = program.binary(launch.kernel), program.entry(launch.kernel)
     functions, _ = reachable(parsed(binary.ptx), entry)

@@ -186,7 +186,7 @@ def test_limits_and_description():
 
 
 def test_binaries_that_were_linked_have_listings_of_their_own():
-    from kernellab.trace import listing_of
+    from kernellab.emulation import listing_of
 
     program = kl.EmulatedDevice().build(
         (catalog.kernel("relu/branch"), catalog.kernel("relu/branch_free")), "numba"

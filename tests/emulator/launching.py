@@ -10,7 +10,8 @@ import numpy as np
 
 from kernellab.compile.binary import Binary
 from kernellab.compile.cuda_c import compile_cuda
-from kernellab.trace import Trace, run_binary
+from kernellab.emulation import run_binary
+from kernellab.trace import Trace
 
 KERNELS = Path(__file__).parent / "kernels"
 

@@ -7,8 +7,8 @@ import pytest
 from launching import Kernels
 
 from kernellab.compile.cuda_c import compile_cuda
+from kernellab.emulation import run_binary
 from kernellab.errors import ExecutionError
-from kernellab.trace import run_binary
 
 
 def kernels(**flags):
