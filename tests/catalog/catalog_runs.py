@@ -6,9 +6,9 @@ import os
 from dataclasses import replace
 
 from kernellab import catalog
+from kernellab.emulation import run_binary
 from kernellab.plan import bind
 from kernellab.problem import MOVED
-from kernellab.trace import run_binary
 from kernellab.verify import poisoned
 
 IS_EXHAUSTIVE = bool(os.environ.get("KERNELLAB_EXHAUSTIVE"))

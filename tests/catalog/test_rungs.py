@@ -7,11 +7,11 @@ import pytest
 from catalog_runs import cases_of, is_tested, plan_of, run
 
 from kernellab import catalog
+from kernellab.emulation import run_binary
 from kernellab.errors import ExecutionError
 from kernellab.header import agrees, measured
 from kernellab.instruments.trace import totals
 from kernellab.kernel import LANGUAGES
-from kernellab.trace import run_binary
 from kernellab.verify import poisoned, verify
 
 each_rung = pytest.mark.parametrize("rung", catalog.kernels(), ids=lambda rung: rung.id)

@@ -10,7 +10,7 @@ import pytest
 import kernellab as kl
 from kernellab.catalog import kernel
 from kernellab.compile import compile_cuda, compile_numba
-from kernellab.trace import run_binary
+from kernellab.emulation import run_binary
 
 SMALLEST_NORMAL, SMALLEST = np.float32(1.1754944e-38), np.float32(1.4e-45)
 X = np.array([SMALLEST_NORMAL, SMALLEST, -SMALLEST], np.float32)
