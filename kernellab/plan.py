@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -15,95 +12,11 @@ from kernellab import checks
 from kernellab.arrays import ArraySpec, spec_of
 from kernellab.checks import HOPPER, Limits, Scalar
 from kernellab.errors import ArgumentError, SpecError
-from kernellab.kernel import TABLE, TWIN_DTYPES, Dim3, Kernel, Language, covering
-from kernellab.problem import Cost, Operand
+from kernellab.kernel import Kernel
+from kernellab.launch import Asked, Launch, Reference, TableReference, launches, spec_at
+from kernellab.problem import Cost
 from kernellab.tensor_lists import base_name, flattened, grouped
 from kernellab.tensor_map import TensorMap
-from kernellab.tensor_table import TensorTable
-
-
-@dataclass(frozen=True)
-class Reference:
-    """The place of an array among a launch's arguments: the name of an input, output or temporary.
-
-    With a `box` it is passed as a tensor map of such tiles.
-    """
-
-    name: str
-    box: tuple[int, ...] = ()
-    swizzle: int = 0
-
-
-@dataclass(frozen=True)
-class TableReference:
-    """The place of a `TensorTable` among a launch's arguments: names of the arrays of each list, and the rest."""
-
-    names: tuple[tuple[str, ...], ...]
-    capacity: int
-    first_blocks: tuple[int, ...]
-    blocks_before: int
-
-
-@dataclass(frozen=True)
-class Launch:
-    """One launch of one kernel.
-
-    Attributes
-    ----------
-    kernel : Kernel
-        What is launched; of a rung with stages, one of its `parts`.
-    grid, block : tuple of int
-        Blocks and threads along x, y, z.
-    shared_mem : int
-        Dynamic shared memory in bytes.
-    arguments : mapping of str to Reference, TableReference or numpy scalar
-        By name, in the order of the ``.cu`` entry.
-    constants : mapping of str to int
-        The compile-time constants, as the kernel had them.
-    """
-
-    kernel: Kernel
-    grid: Dim3
-    block: Dim3
-    shared_mem: int
-    arguments: Mapping[str, Reference | TableReference | Scalar]
-    constants: Mapping[str, int]
-
-    def values(self, buffers: Mapping[str, Any], language: Language) -> tuple[Any, ...]:
-        """Return what is passed in that language, in order.
-
-        Parameters
-        ----------
-        buffers : mapping of str to array
-            Inputs, outputs and temporaries by name.
-        language : {"cuda-c", "numba"}
-            CUDA C also takes the sizes; the twin reads them from shapes, and sees 16-bit elements as uint16.
-
-        Returns
-        -------
-        tuple
-            Arrays, tensor maps, tensor tables and NumPy scalars.
-        """
-        passed = (self.arguments[name] for name in self.kernel.arguments_for(language))
-        bits = set()
-        if language == "numba":
-            bits = {item.name for item in self.kernel.operands if item.dtype in TWIN_DTYPES}
-        return tuple(_value(item, buffers, bits) for item in passed)
-
-
-def _value(item: Reference | TableReference | Scalar, buffers: Mapping[str, Any], bits: set[str]) -> Any:
-    if isinstance(item, TableReference):
-        lists = [[buffers[name] for name in names] for names in item.names]
-        return TensorTable(lists, item.capacity, item.first_blocks, item.blocks_before)
-    if not isinstance(item, Reference):
-        return item
-    buffer = buffers[item.name]
-    if item.box:
-        return TensorMap(buffer, item.box, item.swizzle)
-    return buffer.view(np.uint16) if base_name(item.name) in bits else buffer
-
-
-Step: TypeAlias = Launch
 
 
 @dataclass(frozen=True)
@@ -139,7 +52,7 @@ class Plan:
     """
 
     kernel: Kernel
-    steps: tuple[Step, ...]
+    steps: tuple[Launch, ...]
     inputs: Mapping[str, Any]
     outputs: Mapping[str, ArraySpec]
     given: Mapping[str, Any]
@@ -264,13 +177,14 @@ def bind(
     }
     if kernel.problem.refusal is not None and (reason := kernel.problem.refusal(sizes)):
         raise SpecError(f"{kernel.id}: {reason}")
-    outputs = _output_specs(kernel, sizes, lists, pieces)
+    asked = Asked(sizes, scalars, limits, lists, pieces)
+    outputs = _output_specs(kernel, asked)
     given = checks.given_outputs(kernel, outputs, flattened(out or {}), arrays)
-    steps: tuple[Step, ...] = ()
+    steps: tuple[Launch, ...] = ()
     temporaries: dict[str, ArraySpec] = {}
     if any(spec.size for spec in outputs.values()):
         checks.check_values(kernel, arrays, sizes, scalars)
-        temporaries, steps = _launches(kernel, sizes, scalars, limits, lists, pieces)
+        temporaries, steps = launches(kernel, asked)
         if kernel.tiles:
             _check_tiles(kernel, steps, {**arrays, **outputs, **temporaries, **given})
     changed = {operand.name for operand in kernel.operands if operand.role == "inout"}
@@ -291,71 +205,7 @@ def bind(
     )
 
 
-def _launches(
-    kernel: Kernel,
-    sizes: Mapping[str, int],
-    scalars: Mapping[str, Scalar],
-    limits: Limits,
-    lists: tuple[str, ...],
-    pieces: Sequence[Mapping[str, int]],
-) -> tuple[dict[str, ArraySpec], tuple[Step, ...]]:
-    """Return the temporaries and the launches."""
-    try:
-        at = _known(kernel, sizes, scalars, limits, pieces)
-        temporaries = {item.name: _spec(item.at(kernel.element), at) for item in kernel.temporaries}
-        steps: tuple[Step, ...] = ()
-        for part in kernel.parts:
-            if TABLE in part.arguments:
-                steps += _table_steps(part, at, sizes, scalars, limits, lists, pieces)
-            elif any(operand.name in lists for operand in part.operands):
-                for k, piece in enumerate(pieces):
-                    names = {name: f"{name}[{k}]" for name in lists}
-                    steps += _step(part, {**at, **piece}, {**sizes, **piece}, scalars, limits, names)
-            else:
-                steps += _step(part, at, sizes, scalars, limits)
-    except KeyError as error:
-        remedy = "change constants with Kernel.with_constants, which keeps the others"
-        raise SpecError(
-            f"{kernel.id}: it has no constant {error}, which its launch needs; {remedy}"
-        ) from error
-    return temporaries, steps
-
-
-def _table_steps(
-    kernel: Kernel,
-    at: Mapping[str, int],
-    sizes: Mapping[str, int],
-    scalars: Mapping[str, Scalar],
-    limits: Limits,
-    lists: tuple[str, ...],
-    pieces: Sequence[Mapping[str, int]],
-) -> tuple[Step, ...]:
-    """Return the launches over tables: as few as their capacity allows; tensors without elements are left out."""
-    blocks = _blocks(kernel, at, pieces)
-    filled = [k for k, count in enumerate(blocks) if count]
-    steps: tuple[Step, ...] = ()
-    before, capacity = 0, int(at["TENSORS"])
-    for start in range(0, len(filled), capacity):
-        chosen = filled[start : start + capacity]
-        ends = list(itertools.accumulate(blocks[k] for k in chosen))
-        columns = tuple(
-            tuple(f"{name}[{k}]" if name in lists else name for k in chosen) for name in kernel.table
-        )
-        table = TableReference(columns, capacity, (0, *ends[:-1]), before)
-        steps += _step(kernel, {**at, "blocks": ends[-1]}, sizes, scalars, limits, table=table)
-        before += ends[-1]
-    return steps
-
-
-def _blocks(kernel: Kernel, at: Mapping[str, int], pieces: Sequence[Mapping[str, int]]) -> list[int]:
-    """Return how many blocks work on each array of a list."""
-    assert kernel.chunk is not None
-    chunk = kernel.chunk(at)
-    (axis,) = kernel.problem.operand(kernel.table[0]).shape
-    return [covering(piece[axis], chunk) for piece in pieces]
-
-
-def _check_tiles(kernel: Kernel, steps: tuple[Step, ...], arrays: Mapping[str, Any]) -> None:
+def _check_tiles(kernel: Kernel, steps: tuple[Launch, ...], arrays: Mapping[str, Any]) -> None:
     for step in steps:
         for item in step.arguments.values():
             if isinstance(item, Reference) and item.box:
@@ -386,79 +236,14 @@ def _misalignment(kernel: Kernel, arrays: Mapping[str, Any]) -> str:
     return next((broken for broken in found if broken), "")
 
 
-def _output_specs(
-    kernel: Kernel,
-    sizes: Mapping[str, int],
-    lists: tuple[str, ...],
-    pieces: Sequence[Mapping[str, int]],
-) -> dict[str, ArraySpec]:
-    known = {**sizes, **kernel.constants}
+def _output_specs(kernel: Kernel, asked: Asked) -> dict[str, ArraySpec]:
+    known = {**asked.sizes, **kernel.constants}
     found: dict[str, Any] = {}
     for operand in kernel.outputs:
-        is_list = operand.name in lists
-        each = [_spec(operand, {**known, **piece}) for piece in (pieces if is_list else [{}])]
+        is_list = operand.name in asked.lists
+        each = [spec_at(operand, {**known, **piece}) for piece in (asked.pieces if is_list else [{}])]
         found[operand.name] = each if is_list else each[0]
     return flattened(found)
 
 
-def _spec(operand: Operand, known: Mapping[str, int]) -> ArraySpec:
-    shape = tuple(int(name if name.isdigit() else known[name]) for name in operand.shape)
-    return ArraySpec(shape, operand.numpy_dtype)
-
-
-def _known(
-    kernel: Kernel,
-    sizes: Mapping[str, int],
-    scalars: Mapping[str, Scalar],
-    limits: Limits,
-    pieces: Sequence[Mapping[str, int]],
-) -> dict[str, int]:
-    """Return every integer that geometries, temporaries and derived sizes may ask for."""
-    whole = {name: int(value) for name, value in scalars.items() if isinstance(value, np.integer)}
-    constants = {name: int(value) for name, value in kernel.constants.items()}
-    if kernel.constraint is not None and (broken := kernel.constraint(constants)):
-        _check_blocks(kernel, {**sizes, **whole, **constants})
-        raise SpecError(f"{kernel.id}: {broken}")
-    at = {**sizes, **whole, **constants, "multiprocessors": limits.multiprocessors}
-    if kernel.table:
-        at["blocks"] = sum(_blocks(kernel, at, pieces))
-    for name, derive in kernel.derived.items():
-        at[name] = int(derive(at))
-    return at
-
-
-def _check_blocks(kernel: Kernel, at: Mapping[str, int]) -> None:
-    for part in kernel.parts:
-        checks.check_block(part, part.geometry.block_at(at))
-
-
-def _step(
-    kernel: Kernel,
-    at: Mapping[str, int],
-    sizes: Mapping[str, int],
-    scalars: Mapping[str, Scalar],
-    limits: Limits,
-    names: Mapping[str, str] = MappingProxyType({}),
-    table: TableReference | None = None,
-) -> tuple[Step, ...]:
-    block = kernel.geometry.block_at(at)
-    checks.check_block(kernel, block)
-    dynamic = checks.check_shared(kernel, {**at, "threads": math.prod(block)}, limits)
-    grid = kernel.geometry.grid_at(at)
-    checks.check_grid(kernel, grid)
-    if min(grid) < 1:
-        return ()
-    known: dict[str, Reference | TableReference | Scalar] = {
-        item.name: Reference(names.get(item.name, item.name)) for item in kernel.operands
-    }
-    for name, tile in kernel.tiles.items():
-        box = tuple(side if isinstance(side, int) else int(at[side]) for side in tile.box)
-        known[name] = Reference(name, box, tile.swizzle)
-    known |= {name: np.int64(value) for name, value in sizes.items()}
-    known |= {name: np.int64(at[name]) for name in kernel.derived}
-    known |= scalars
-    if table is not None:
-        known[TABLE] = table
-    arguments = {name: known[name] for name in kernel.arguments}
-    constants = {name: int(value) for name, value in kernel.constants.items()}
-    return (Launch(kernel, grid, block, dynamic, arguments, constants),)
+__all__ = ["Launch", "Plan", "Reference", "TableReference", "bind"]
