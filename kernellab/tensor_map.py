@@ -89,7 +89,8 @@ class TensorMap:
     Notes
     -----
     A kernel gives coordinates with the last axis first: ``{k, m}`` for an array of shape (m, k). Elements
-    beyond the array are loaded as zeros and not stored.
+    beyond the array are loaded as zeros and not stored. Along the last axis a tile begins at a multiple of 16
+    bytes, and one that is stored begins at 0 or above: an H200 has anything else as an illegal instruction.
 
     Examples
     --------

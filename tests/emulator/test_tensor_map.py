@@ -81,13 +81,13 @@ def expected_tile(source, box, corner, steps=None):
 @pytest.mark.parametrize(
     ("shape", "box", "corner", "steps"),
     [
-        ((100,), (64,), (50,), None),
+        ((100,), (64,), (52,), None),
         ((40, 48), (16, 32), (8, 4), None),
         ((40, 48), (16, 32), (-3, 40), None),
         ((40, 48), (17, 32), (30, -20), (2, 1)),
         ((5, 12, 20), (3, 4, 8), (3, -1, 16), None),
         ((3, 4, 5, 8), (2, 3, 4, 8), (2, 2, -2, -4), None),
-        ((3, 2, 4, 5, 8), (2, 2, 3, 3, 4), (-1, 1, 2, 3, 6), (1, 1, 3, 2, 1)),
+        ((3, 2, 4, 5, 8), (2, 2, 3, 3, 4), (-1, 1, 2, 3, 4), (1, 1, 3, 2, 1)),
         ((40, 48), (16, 32), (100, 0), None),
     ],
 )
@@ -103,12 +103,30 @@ def test_tiles_of_one_to_five_axes(rng, shape, box, corner, steps, seed):
 
 
 def test_a_store_below_zero_is_an_illegal_instruction(rng):
-    """As an H200 has it, of rows; a load may begin there."""
+    """As an H200 has it; a load may begin there."""
     text = copier(2).replace("max(c[0], 0)", "c[0]").replace("max(c[1], 0)", "c[1]")
     maps = [TensorMap(np.zeros((40, 48), f32), (8, 8)) for _ in range(2)]
     for corner in ((0, -3), (-4, 0)):
         with pytest.raises(ExecutionError, match=r"a tile is stored at -[34], below 0"):
             kernels(text)("copy_tile", 1, 64, *maps, np.zeros(64, np.uint32), np.array(corner, np.int32), 256)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "first", "multiple"), [(f32, 5, 4), (np.uint8, -8, 16), (np.float64, 1, 2)]
+)
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_a_row_of_a_tile_begins_at_16_bytes_or_is_an_illegal_instruction(dtype, first, multiple, is_stored):
+    """As an H200 has it, of loads and stores."""
+    text = copier(2)
+    if is_stored:  # loaded at 0
+        start, stop = text.index('"l"(&from), "r"(at(&bar)), "r"(c[0])'), text.index("__syncthreads")
+        text = text[:start] + text[start:stop].replace('"r"(c[0])', '"r"(0)') + text[stop:]
+        text = text.replace("max(c[0], 0)", "c[0]")
+    maps = [TensorMap(np.zeros((40, 64), dtype), (8, 16)) for _ in range(2)]
+    words = np.zeros(8 * 16 * np.dtype(dtype).itemsize // 4, np.uint32)
+    message = rf"begins at element {first} of .* multiple of 16 bytes; take a multiple of {multiple}"
+    with pytest.raises(ExecutionError, match=message):
+        kernels(text)("copy_tile", 1, 64, *maps, words, np.array((first, 2), np.int32), words.nbytes)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float16, ml_dtypes.bfloat16, np.int32, np.float64])
@@ -145,7 +163,7 @@ def test_rows_may_be_padded(rng):
 
 def test_sectors_are_counted_by_rows(rng):
     source = np.zeros((64, 64), f32)
-    _, _, trace = copy_tile(source, (8, 4), (0, 6))  # 16 bytes of each row, over the border of two sectors
+    _, _, trace = copy_tile(source, (8, 8), (0, 4))  # 32 bytes of each row, over the border of two sectors
     assert trace.totals["tma_load_sectors"] == trace.totals["tma_store_sectors"] == 16
 
 
