@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.resources
 import inspect
 import math
+import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -448,9 +450,10 @@ class Kernel:
 
 
 def _with_helpers(module: ModuleType, seen: list[ModuleType]) -> list[ModuleType]:
-    """Return a module, and those of the catalogue that it uses as modules, and those that they use."""
+    """Return a module, those of the catalogue that it imports or imports names from, and what these import."""
     seen.append(module)
-    for item in vars(module).values():
+    by_name = re.findall(r"^from (kernellab\.catalog\.\w+) import", inspect.getsource(module), re.MULTILINE)
+    for item in (*vars(module).values(), *(sys.modules[name] for name in by_name)):
         if inspect.ismodule(item) and item.__name__.startswith("kernellab.catalog.") and item not in seen:
             _with_helpers(item, seen)
     return seen

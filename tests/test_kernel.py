@@ -43,6 +43,7 @@ def test_a_reason_instead_of_a_twin():
 def test_twin_source_holds_its_helpers():
     assert "def vector_access" in kernel("copy/float4").twin_source()
     assert "def float4" in kernel("copy/float4").twin_source()
+    assert "\nEACH = " in kernel("copy/float4").twin_source()  # imported by name
 
 
 def test_another_source_takes_its_place(tmp_path):
