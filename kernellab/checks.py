@@ -11,15 +11,13 @@ import numpy as np
 
 from kernellab.arrays import ArraySpec, cast_remedy, share_memory, spec_of
 from kernellab.errors import ArgumentError, SpecError
-from kernellab.kernel import Dim3, Kernel
+from kernellab.geometry import BLOCK_SIDES, GRID_SIDES, Dim3
+from kernellab.geometry import BLOCK_THREADS as BLOCK_THREADS
+from kernellab.kernel import Kernel
 from kernellab.problem import MOVED, Operand, Parameter, dtype_named
 from kernellab.tensor_lists import each_of, is_list
 
 Scalar: TypeAlias = "np.generic[Any]"
-
-BLOCK_THREADS = 1024
-BLOCK_SIDES = (1024, 1024, 64)
-GRID_SIDES = (2**31 - 1, 65535, 65535)
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,9 @@
-"""Kernel, Geometry: one way to compute a problem, as frozen data."""
+"""Kernel: one way to compute a problem, as frozen data."""
 
 from __future__ import annotations
 
 import importlib.resources
 import inspect
-import math
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -15,11 +14,11 @@ from types import ModuleType
 from typing import Any, Literal, TypeAlias
 
 from kernellab.errors import SpecError
+from kernellab.geometry import Dim3, Geometry, covering
 from kernellab.header import Header, parse_header
 from kernellab.problem import ELEMENT_CODES, ELEMENTS, Arrays, Case, Cost, Operand, Parameter, Problem, Sizes
 
 Language: TypeAlias = Literal["cuda-c", "numba"]
-Dim3: TypeAlias = tuple[int, int, int]
 Twin: TypeAlias = Callable[..., Any]
 
 LANGUAGES: tuple[Language, ...] = ("cuda-c", "numba")
@@ -28,60 +27,6 @@ TWIN_DTYPES = {"float16": "uint16", "bfloat16": "uint16"}
 
 TABLE = "tensors"
 """The argument that is a `TensorTable`."""
-
-
-def covering(count: int, each: int) -> int:
-    """Return how many pieces of size ``each`` cover ``count``: the division that rounds up.
-
-    Examples
-    --------
-    >>> covering(1000, 32), covering(0, 32)
-    (32, 0)
-    """
-    return -(-int(count) // int(each))
-
-
-@dataclass(frozen=True)
-class Geometry:
-    """How threads are laid over the work.
-
-    Attributes
-    ----------
-    block : tuple of int, str or callable
-        Threads of a block along x, y, z; a string names a constant of the kernel, ``f(at)`` derives from them.
-    grid : callable
-        ``grid(at) -> tuple`` of blocks along x, y, z. ``at`` maps the names of sizes, parameters and
-        constants to integers, ``"threads"`` to the threads of one block and ``"multiprocessors"`` to those of
-        the device.
-    static_shared, dynamic_shared : callable, optional
-        ``f(at) -> bytes``: what the kernel declares in its source, and what the launch adds.
-    """
-
-    block: tuple[int | str | Callable[[Sizes], int], ...]
-    grid: Callable[[Sizes], tuple[int, ...]]
-    static_shared: Callable[[Sizes], int] | None = None
-    dynamic_shared: Callable[[Sizes], int] | None = None
-
-    def block_at(self, at: Sizes) -> Dim3:
-        """Return the block's (x, y, z)."""
-        return as_dim3(tuple(_side(side, at) for side in self.block))
-
-    def grid_at(self, at: Sizes) -> Dim3:
-        """Return the grid's (x, y, z)."""
-        threads = math.prod(self.block_at(at))
-        return as_dim3(tuple(int(side) for side in self.grid({**at, "threads": threads})))
-
-
-def _side(side: int | str | Callable[[Sizes], int], at: Sizes) -> int:
-    if isinstance(side, str):
-        return int(at[side])
-    return int(side(at) if callable(side) else side)
-
-
-def as_dim3(sides: tuple[int, ...]) -> Dim3:
-    """Return one to three sides as (x, y, z), missing ones 1."""
-    x, y, z = (*sides, 1, 1)[:3]
-    return x, y, z
 
 
 @dataclass(frozen=True)
@@ -462,3 +407,21 @@ def _with_helpers(module: ModuleType, seen: list[ModuleType]) -> list[ModuleType
 def kernels_folder() -> Path:
     """Return the folder ``kernels_cu``, in a checkout and in an installed wheel."""
     return Path(str(importlib.resources.files("kernels_cu")))
+
+
+__all__ = [
+    "LANGUAGES",
+    "TABLE",
+    "TWIN_DTYPES",
+    "Dim3",
+    "Geometry",
+    "Kernel",
+    "Language",
+    "Stage",
+    "StageTwin",
+    "Tile",
+    "Tuning",
+    "Twin",
+    "covering",
+    "kernels_folder",
+]

@@ -15,7 +15,8 @@ from kernellab import checks
 from kernellab.arrays import ArraySpec
 from kernellab.checks import Limits, Scalar
 from kernellab.errors import SpecError
-from kernellab.kernel import TABLE, TWIN_DTYPES, Dim3, Kernel, Language, covering
+from kernellab.geometry import Dim3, covering
+from kernellab.kernel import TABLE, TWIN_DTYPES, Kernel, Language
 from kernellab.problem import Operand
 from kernellab.tensor_lists import base_name
 from kernellab.tensor_map import TensorMap

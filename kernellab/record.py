@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kernellab.errors import SpecError
+from kernellab.geometry import Dim3
 from kernellab.instruments.reading import Reading as Reading
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from kernellab.verify import Verdict
 
 Number: TypeAlias = "int | float"
-Dim3: TypeAlias = tuple[int, int, int]
 
 FORMAT = 1
 
