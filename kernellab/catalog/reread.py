@@ -16,7 +16,7 @@ from kernellab.problem import Array, Arrays, Case, Cost, Operand, Parameter, Pro
 
 TILE, THREADS, VECTORS = 4096, 256, 4
 """Floats of a tile, and the threads that read it, so many vectors of four floats each."""
-SUMS = 4
+SUMS = 16
 """Of a thread of reread/registers: neighbouring multiply-adds share two operands, and none waits."""
 LARGEST = 4
 """The inputs are whole numbers below it: their sums are exact in whatever order."""
@@ -195,26 +195,41 @@ def registers(TILE: int, THREADS: int, SUMS: int) -> Any:
     from numba import cuda, float32
 
     load, add = products()
-    ZERO, STEP, EACH = float32(0), 4 * THREADS, 16  # as often as the CUDA C is unrolled
-    ONE, TWO, THREE, SIX = float32(1), float32(2), float32(3), float32(6)
+    ZERO, STEP, EACH = float32(0), 4 * THREADS, 16
+    FOURS = tuple(tuple(float32(4 * i + j) for j in range(4)) for i in range(4))
+    BEGUN = float32(sum(range(16)))
+
+    @cuda.jit(device=True)
+    def to_four(totals, x, y):
+        a, b, c, d = totals
+        return cuda.fma(x, y, a), cuda.fma(x, y, b), cuda.fma(x, y, c), cuda.fma(x, y, d)
+
+    @cuda.jit(device=True)
+    def to_all(totals, x, y):
+        a, b, c, d = totals
+        return to_four(a, x, y), to_four(b, x, y), to_four(c, x, y), to_four(d, x, y)
 
     @cuda.jit(device=True)
     def add_to_all(totals, floats):
-        a, b, c, d = totals
         x, y, z, w = floats
-        a, b, c, d = cuda.fma(x, y, a), cuda.fma(x, y, b), cuda.fma(x, y, c), cuda.fma(x, y, d)
-        return cuda.fma(z, w, a), cuda.fma(z, w, b), cuda.fma(z, w, c), cuda.fma(z, w, d)
+        return to_all(to_all(totals, x, y), z, w)
 
-    def four_sums(data, start, y, reads):
+    @cuda.jit(device=True)
+    def sum_of(totals):
+        a, b, c, d = totals
+        return a + b + c + d
+
+    def sixteen_sums(data, start, y, reads):
         b, t = cuda.blockIdx.x, cuda.threadIdx.x
-        first, totals = start[b] * TILE + 4 * t, (ZERO, ONE, TWO, THREE)
+        first, totals = start[b] * TILE + 4 * t, FOURS
         one, two = load(data, first), load(data, first + STEP)
         three, four = load(data, first + 2 * STEP), load(data, first + 3 * STEP)
-        for _ in range(reads // EACH):
-            for _ in range(EACH // SUMS):
+        for _ in range(reads // (2 * SUMS)):
+            for _ in range(2):
                 totals = add_to_all(add_to_all(add_to_all(add_to_all(totals, one), two), three), four)
-        total = totals[0] + totals[1] + totals[2] + totals[3] - SIX
-        for _ in range(reads % EACH):
+        i, j, k, m = totals
+        total = sum_of(i) + sum_of(j) + sum_of(k) + sum_of(m) - BEGUN
+        for _ in range(reads % (2 * SUMS)):
             total = add(add(add(add(total, one), two), three), four)
         y[b, t] = total
 
@@ -230,8 +245,8 @@ def registers(TILE: int, THREADS: int, SUMS: int) -> Any:
             total = add(add(add(add(total, one), two), three), four)
         y[b, t] = total
 
-    four_sums.__name__ = reread_registers.__name__
-    return reread_registers if SUMS == 1 else four_sums
+    sixteen_sums.__name__ = reread_registers.__name__
+    return reread_registers if SUMS == 1 else sixteen_sums
 
 
 def constant(TILE: int, THREADS: int) -> Any:

@@ -28,7 +28,7 @@ from kernellab.problem import Case
 if TYPE_CHECKING:
     from kernellab.experiments.clocked import GpuClock
 
-FEW, MANY = 16, 32
+FEW, MANY = 32, 64
 BLOCKS, TILES, WAVEFRONT = 2, 3, 128
 SETS = {"registers": 1, "constant": 1, "shared": TILES, "global": TILES}
 NODES = 1024

@@ -54,7 +54,7 @@ MUTANTS = {
             ("for (int round = 0", "const volatile float* again = data;\nfor (int round = 0"),
             ("held[v].y, sums[s])", "held[v].y, sums[s]) + 0.0f * again[threadIdx.x]"),
         ),
-        ("in registers nearly", "reread/registers", ("#pragma unroll(16 / SUMS)", "#pragma unroll 1")),
+        ("in registers nearly", "reread/registers", ("__fmaf_rn(held[v].x, held[v].y, sums[s])", "__fadd_rn(__fmul_rn(held[v].x, held[v].y), sums[s])")),
         (
             "reads from memory take",
             "reread/shared",
