@@ -68,7 +68,7 @@ MUTANTS = {
         ("an address that k lanes", "tally/contended", ("counts + key", "counts + key % 2")),
         ("added up in the warp", "tally/warp", ("__ffs(same) - 1 == threadIdx.x % 32", "same")),
         ("where no lanes meet", "tally/warp", ("counts + key", "counts + key % 4")),
-        ("added up in the block", "tally/block", ("atomicAdd(counts + bin, total);", "atomicAdd(counts + bin, total);\natomicAdd(counts + bin, 0u);")),
+        ("added up in the block", "tally/block", ("return own[bin]; });", "return own[bin] / 2; });\nadd_counts<THREADS>(counts, bins, [=](int bin) { return own[bin] - own[bin] / 2; });")),
         ("adding 1 in shared", "tally/block", ("atomicAdd(own + key, 1u)", "atomicAdd(own + key, key - key % 2 + 1u)")),
     ),
 }  # fmt: skip
