@@ -4,78 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kernellab import workload
-from kernellab.devices import device as find_device
-from kernellab.errors import ExecutionError, SpecError
+from kernellab.benchmark_settings import Settings
+from kernellab.errors import SpecError
 from kernellab.instruments import trace as counts
-from kernellab.instruments.clock import MODES, Mode, Rule, Timing
+from kernellab.instruments.clock import MODES, Mode, Timing
 from kernellab.kernel import LANGUAGES, Kernel, Language
 from kernellab.measurement import Job, judge, prepare
 from kernellab.record import plain
 from kernellab.source_code import source_hash
 from kernellab.timing import check_ceiling, host_plan
+from kernellab.trace_fixture import counted, summary
 
 if TYPE_CHECKING:
     from kernellab.devices.program import Device, Run
     from kernellab.instruments.clock import Stopwatch
     from kernellab.trace import Trace
-
-FIXTURE = "cuda_benchmark"
-SUMMARY = ("global_load_sectors", "global_store_sectors", "shared_load_bank_conflicts", "divergent_branches")
-
-
-@dataclass
-class Settings:
-    """How to measure; the keywords of the marker ``cuda_benchmark``.
-
-    Attributes
-    ----------
-    mode : {"cold", "hot"}
-        Whether the L2 is evicted before every sample.
-    nbytes, flops : int
-        Of one call, for a callable; a kernel of the catalogue knows its own.
-    language : {"cuda-c", "numba"}
-        For kernels of the catalogue.
-    device : {"auto", "gpu", "emulator"}, optional
-        In place of the fixture ``cuda_device``.
-    rule : Rule
-        When there are samples enough.
-    """
-
-    mode: Mode = "cold"
-    nbytes: int = 0
-    flops: int = 0
-    language: Language = "cuda-c"
-    device: str | None = None
-    rule: Rule = field(default_factory=Rule)
-
-
-def settings_of(node: Any, config: Any) -> Settings:
-    """Return the settings of a test: those of its marker, and pytest-benchmark's own options.
-
-    Raises
-    ------
-    SpecError
-        For a keyword that the marker does not have.
-    """
-    rule = Rule(budget=float(config.getoption("benchmark_max_time", 1.0)))
-    rule = replace(rule, minimum=max(rule.minimum, int(config.getoption("benchmark_min_rounds", 5))))
-    settings = Settings(rule=rule)
-    marker = node.get_closest_marker(FIXTURE)
-    given = dict(marker.kwargs) if marker is not None else {}
-    ruled = {name: given.pop(name) for name in ("precision", "minimum", "maximum", "budget") if name in given}
-    for name, value in given.items():
-        if not hasattr(settings, name) or name == "rule":
-            known = "mode, nbytes, flops, language, device, precision, minimum, maximum, budget"
-            raise SpecError(f"cuda_benchmark: the marker has no keyword {name!r}; it takes {known}")
-        setattr(settings, name, value)
-    settings.rule = replace(rule, **ruled)
-    return settings
 
 
 class CudaBenchmark:
@@ -140,7 +89,7 @@ class CudaBenchmark:
                     "cuda_benchmark: there is no trace of a callable; benchmark a kernel of the catalogue, "
                     "or trace your own with the fixture cuda_trace"
                 )
-            self._traces = _counted(self._job, self.language)
+            self._traces = counted(self._job, self.language)
             self.extra_info["counts"] = plain(dict(counts.totals(self._traces)))
         return self._traces
 
@@ -384,51 +333,6 @@ def leave_out(benchmark: Any) -> None:
     """Let pytest-benchmark know that its fixture was used, and that there are no samples to keep."""
     benchmark.disabled = True
     benchmark.pedantic(lambda: None)
-
-
-def count(kernel: Any, *args: Any, language: Language = "cuda-c", **kwargs: Any) -> Trace:
-    """Run a kernel on the emulator: one of the catalogue, verified, or anybody's as `kernellab.trace`.
-
-    Raises
-    ------
-    MismatchError
-        If a kernel of the catalogue gives a wrong answer.
-    SpecError
-        If it has several launches.
-    """
-    from kernellab import catalog
-    from kernellab.trace import trace
-
-    is_listed = isinstance(kernel, str) and kernel.partition("/")[0] in catalog.PROBLEMS
-    if not is_listed and not isinstance(kernel, Kernel):
-        return trace(kernel, *args, **kwargs)
-    place = find_device("emulator")
-    case = kwargs.pop("case", None)
-    found = _counted(prepare(kernel, args, device=place, case=case, parameters=kwargs), language)
-    if len(found) != 1:
-        raise SpecError(f"cuda_trace: {kernel} has {len(found)} launches, it must have one; trace each alone")
-    return found[0]
-
-
-def _counted(job: Job, language: Language) -> tuple[Trace, ...]:
-    place = find_device("emulator")
-    run = place.run(place.build(job.plan.kernel, language), job.plan)
-    judge(job.plan, run).require()
-    if not run.traces:
-        raise ExecutionError(f"{job.plan.kernel.id}: there is nothing to do, so nothing was counted")
-    return run.traces
-
-
-def summary(totals: Mapping[str, float]) -> str:
-    """Return a run's counts in one line.
-
-    Examples
-    --------
-    >>> summary({"warp_instructions": 8, "global_load_sectors": 4, "shared_load_bank_conflicts": 0})
-    'global_load_sectors 4, shared_load_bank_conflicts 0'
-    """
-    found = (f"{name} {int(totals[name])}" for name in SUMMARY if name in totals)
-    return ", ".join(found) or "nothing was launched"
 
 
 def _name(function: Any) -> str:

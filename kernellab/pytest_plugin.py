@@ -133,7 +133,7 @@ def cuda_trace() -> Callable[..., Trace]:
     ``cuda_trace("transpose/padded", x)`` runs a kernel of the catalogue and verifies it; with anything else
     it is `kernellab.trace`: ``cuda_trace("mine.cu", "entry", grid, block, arguments)``.
     """
-    from kernellab.benchmark_fixture import count
+    from kernellab.trace_fixture import count
 
     return count
 
@@ -144,7 +144,8 @@ class _WithBenchmark:
         self, request: pytest.FixtureRequest, benchmark: Any, cuda_device: Device
     ) -> Iterator[CudaBenchmark]:
         """Benchmark a kernel of the catalogue by id, or any callable that launches on CuPy's stream."""
-        from kernellab.benchmark_fixture import CudaBenchmark, leave_out, settings_of
+        from kernellab.benchmark_fixture import CudaBenchmark, leave_out
+        from kernellab.benchmark_settings import settings_of
         from kernellab.errors import LabError
 
         try:
