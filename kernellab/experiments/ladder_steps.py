@@ -186,7 +186,9 @@ STEPS: Mapping[str, tuple[Step, ...]] = {
             "multi", "mixed", STORED, 7 / 6, "16-bit parameters: 2 bytes more written, none read", GRADIENTS
         ),
     ),
-    "all_reduce": (exactly("scalar", "vectorised", LOADS, 1 / 4, "16 bytes a lane: a quarter of the requests"),),
+    "all_reduce": (
+        exactly("scalar", "vectorised", LOADS, 1 / 4, "16 bytes a lane: a quarter of the requests"),
+    ),
 }
 """By problem; strides, layouts and branches are what other experiments are about."""
 
