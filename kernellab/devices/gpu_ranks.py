@@ -65,7 +65,9 @@ class Rank:
         return event
 
     def restart(self) -> None:
-        """Let events be used again: what they marked is done, and was asked."""
+        """Wait for all that is queued, so that events can be used again."""
+        self.compute.synchronize()
+        self.communicate.synchronize()
         self._used = 0
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -116,7 +118,7 @@ def pair(device: GpuDevice) -> Ranks:
 def together(ranks: Sequence[Rank]) -> list[Any]:
     """Let all streams wait for each other; return an event of each rank from which it counts its time.
 
-    What was queued before must be done.
+    Events of before are asked no more.
     """
     for rank in ranks:
         rank.restart()

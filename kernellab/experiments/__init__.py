@@ -27,6 +27,7 @@ EXPERIMENTS = (
     "precision-cost",
     "streams",
     "graphs",
+    "all-reduce",
     "mixed-precision",
 )
 

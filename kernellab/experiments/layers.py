@@ -90,14 +90,20 @@ class Layers:
     def __init__(self, device: Any, language: Language, layers: int, side: int, tokens: int) -> None:
         self.device, self.language = device, language
         self.layers, self.side, self.tokens = layers, side, tokens
-        self.ranks: Ranks = pair(device)
-        rung = "wgmma" if device.arch == "sm_90" else "mma"
+        with device.health.naming("all-reduce"):
+            self.ranks: Ranks = pair(device)
+            self._make()
+
+    def _make(self) -> None:
+        """Choose products, make the arrays and the sums that are expected."""
+        side, tokens = self.side, self.tokens
+        rung = "wgmma" if self.device.arch == "sm_90" else "mma"
         self.product, self.turned = (catalog.kernel(f"{name}/{rung}") for name in ("matmul", "matmul_nt"))
         self.shapes = dict.fromkeys(("weights", "gradients", "reduced", "arrived", "expected"), (side, side))
         self.shapes |= {"activations": (side, tokens), "deltas": (tokens, side)}
         self.dtype = dtype_named(ELEMENT)
         self.arrays: list[dict[str, Any]] = [
-            {name: rank.empty((layers * i * j,), self.dtype) for name, (i, j) in self.shapes.items()}
+            {name: rank.empty((self.layers * i * j,), self.dtype) for name, (i, j) in self.shapes.items()}
             for rank in self.ranks
         ]
         self._fill()
@@ -114,21 +120,20 @@ class Layers:
         most = self.side * max(self.side, self.tokens)
         windows = 3 * self.layers + 2
         noise = np.random.default_rng(0).standard_normal(most + 64 * windows, dtype=np.float32)
-        noise = noise.astype(self.dtype)
+        noise, small = (each.astype(self.dtype) for each in (noise, noise * np.float32(self.side**-0.5)))
         taken = iter(range(0, 64 * windows, 64))
         weights = [next(taken) for _ in range(self.layers)]
 
-        def write(rank: int, name: str, layer: int, start: int, scale: float = 1.0) -> None:
+        def write(rank: int, name: str, layer: int, values: Array) -> None:
             target = self.matrix(rank, name, layer)
-            values = noise[start : start + target.size].reshape(target.shape)
-            target.set(values if scale == 1.0 else (values * scale).astype(self.dtype))
+            target.set(values[: target.size].reshape(target.shape))
 
         for r, rank in enumerate(self.ranks):
             with rank.on():
                 for layer, start in enumerate(weights):
-                    write(r, "weights", layer, start, self.side**-0.5)  # what is passed on keeps its size
-                    write(r, "activations", layer, next(taken))
-                write(r, "deltas", self.layers - 1, next(taken))
+                    write(r, "weights", layer, small[start:])  # so that what is passed on keeps its size
+                    write(r, "activations", layer, noise[next(taken) :])
+                write(r, "deltas", self.layers - 1, noise[next(taken) :])
                 rank.compute.synchronize()
 
     # -- what is queued
@@ -190,6 +195,7 @@ class Layers:
         ours, theirs = self.arrays
         with first.on():
             first.fetch(ours["arrived"], theirs["gradients"], first.compute)
+            first.compute.synchronize()
             for layer in range(self.layers):
                 one, other = (
                     self.matrix(0, name, layer).astype(np.float32) for name in ("gradients", "arrived")

@@ -117,8 +117,11 @@ class Timeline:
 
     @property
     def rows(self) -> dict[str, list[Span]]:
-        """The spans of each stage, in the order of stages."""
-        rows: dict[str, list[Span]] = {stage: [] for stage in STAGES}
+        """The spans of each stage: of a pipeline in the order of its stages, else by name."""
+        known = {span.stage for span in self.spans}
+        rows: dict[str, list[Span]] = {
+            stage: [] for stage in (STAGES if known <= {*STAGES} else sorted(known))
+        }
         for span in self.spans:
             rows[span.stage].append(span)
         return rows

@@ -25,6 +25,7 @@ TABLES = (
     "ladder",
     "peers",
     "streams",
+    "all_reduce",
     "counters",
     "clock",
 )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 SUITES = (
     "peers", "memory", "rows", "products", "ladder", "blocks", "strides", "counters", "hierarchy", "clock", "compare", "large",
-    "streams", "claims", "launches", "optimizer", "backward",
+    "streams", "claims", "launches", "optimizer", "backward", "all_reduce",
 )  # fmt: skip
 
 
