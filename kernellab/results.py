@@ -12,6 +12,7 @@ from kernellab.errors import SpecError
 from kernellab.experiments.picture import Picture, picture_from_dict, picture_to_dict
 from kernellab.kernel import LANGUAGES, Kernel, Language
 from kernellab.record import plain
+from kernellab.report.document import write
 
 FORMAT = "kernellab-results-1"
 
@@ -118,9 +119,7 @@ def save(results: Results, folder: Path) -> Path:
     rows = data.pop("rows")
     head = json.dumps(data, indent=1, allow_nan=False).removesuffix("\n}")
     lines = ",\n".join(f"  {json.dumps(row, allow_nan=False)}" for row in rows)
-    temporary = path.with_suffix(".json.new")
-    temporary.write_text(f'{head},\n "rows": [\n{lines}\n ]\n}}\n', encoding="utf-8")
-    temporary.replace(path)
+    write(path, f'{head},\n "rows": [\n{lines}\n ]\n}}\n')
     return path
 
 

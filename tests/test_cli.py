@@ -574,6 +574,15 @@ def test_doctor_without_nvrtc_exits_3(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "NVRTC: pip install 'kernellab[cuda13]'" in result.stdout
 
 
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="/dev/full is Linux's")
+def test_a_full_disk_under_standard_output_is_one_sentence() -> None:
+    command = [sys.executable, "-m", "kernellab.cli", "occupancy", "32", "--block", "64"]
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    rule = "No space left on device; write to another place"
+    assert (done.returncode, done.stderr) == (1, f"error: standard output cannot be written: {rule}\n")
+
+
 def test_a_closed_pipe_is_no_error() -> None:
     command = f"{sys.executable} -m kernellab.cli list | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import sys
@@ -67,19 +66,13 @@ def doctor(json_file: Path | None) -> None:
 
     from kernellab.cli import output
     from kernellab.cli.errors import MISSING, in_options
-    from kernellab.report.document import write
     from kernellab.report.table import Column, Table
     from kernellab.report.text import console, print_table
 
     output.check_files(json_file)
     found = tuple(parts())
     lacking = [part for part in found if part.value is None or part.remedy]
-    if json_file is not None:
-        text = json.dumps([vars(part) for part in found], indent=1) + "\n"
-        if output.is_silent(json_file):
-            sys.stdout.write(text)
-        else:
-            write(json_file, text)
+    output.save_plain([vars(part) for part in found], json_file)
     if not output.is_silent(json_file):
         target = console()
         rows = tuple((_sign(part), part.name, part.value or "-", part.purpose) for part in found)

@@ -94,16 +94,24 @@ def _without_line_of(log: str, message: str) -> str:
 
 
 def guarded(main: Function) -> Function:
-    """Leave quietly when the reader of a pipe has gone, or on Ctrl-C before a command began."""
+    """Leave quietly when the reader of a pipe has gone, or on Ctrl-C before a command began.
+
+    Where standard output takes no more, as on a full disk, say so.
+    """
 
     @functools.wraps(main)
     def wrapped() -> None:
         try:
             main()
             sys.stdout.flush()
-        except BrokenPipeError:
+        except OSError as error:
+            if error.filename is not None:  # it is about a file, which is not standard output
+                raise
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(FINE)
+            if isinstance(error, BrokenPipeError):
+                sys.exit(FINE)
+            say(f"error: standard output cannot be written: {error.strerror}; write to another place")
+            sys.exit(FAILED)
         except KeyboardInterrupt:
             say("interrupted")
             _leave()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -62,18 +60,12 @@ class Examined:
 
 def look_at_kernels(targets: Sequence[str], language: str, json_file: Path | None) -> None:
     """Print what was found, and fail if a kernel computes in float64 and nothing says why."""
-    from kernellab.report.document import write
     from kernellab.report.text import console, print_table
 
     output.check_files(json_file)
     with output.patience("compiling"):
         found = [each for target in targets for each in examine(target, language)]
-    if json_file is not None:
-        text = json.dumps([asdict(each) | {"count": each.count} for each in found], indent=1) + "\n"
-        if output.is_silent(json_file):
-            sys.stdout.write(text)
-        else:
-            write(json_file, text)
+    output.save_plain([asdict(each) | {"count": each.count} for each in found], json_file)
     if not output.is_silent(json_file):
         print_table(console(), table(found))
     output.fail(not all(each.is_meant for each in found))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -54,11 +52,9 @@ def occupancy(
         asked.append((title, taken, found, None if sides is None else found.waves(sides)))
     if json_file is not None:
         plain = [_plain(title, arch, taken, found, waves) for title, taken, found, waves in asked]
-        text = json.dumps(plain if language == "both" else plain[0], indent=1) + "\n"
-        if output.is_silent(json_file):
-            sys.stdout.write(text)
-            return
-        json_file.write_text(text, encoding="utf-8")
+        output.save_plain(plain if language == "both" else plain[0], json_file)
+    if output.is_silent(json_file):
+        return
     screen = console()
     for title, taken, found, waves in asked:
         _show(screen, title, arch, taken, found, waves)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
 import threading
 import time
@@ -107,18 +108,31 @@ def patience(what: str, after: float = 2.0) -> Iterator[None]:
 def save(document: Document, json_file: Path | None, html_file: Path | None) -> None:
     """Write what was asked for; ``-`` is standard output, which comes last."""
     from kernellab.report.document import to_json, write
-    from kernellab.report.text import Lasting
 
     if html_file is not None:
         from kernellab.report.html import page
 
         write(html_file, page([document]))
-    if json_file is not None and not is_silent(json_file):
-        write(json_file, to_json(document))
-    elif json_file is not None:
-        target = Lasting(sys.stdout)
-        target.write(to_json(document))
-        target.flush()
+    if json_file is not None:
+        _put(json_file, to_json(document))
+
+
+def save_plain(found: Any, json_file: Path | None) -> None:
+    """Write as JSON what is no document, where it was asked for."""
+    if json_file is not None:
+        _put(json_file, json.dumps(found, indent=1) + "\n")
+
+
+def _put(json_file: Path, text: str) -> None:
+    from kernellab.report.document import write
+    from kernellab.report.text import Lasting
+
+    if not is_silent(json_file):
+        write(json_file, text)
+        return
+    target = Lasting(sys.stdout)
+    target.write(text)
+    target.flush()
 
 
 def is_silent(json_file: Path | None) -> bool:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import os
+import stat
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -171,18 +172,24 @@ def load(path: str | Path) -> Document:
 def write(path: str | Path, text: str) -> None:
     """Write a text file whole: a reader, or a crash half-way, sees the old file or the new one.
 
+    A link stays one, and the file that it leads to is written; a device or a pipe is written to, not replaced.
+
     Raises
     ------
     SpecError
         If it cannot be written.
     """
-    target = Path(path)
+    target = _followed(Path(path))
     temporary = ""
     try:
+        if _is_stream(target):
+            target.write_text(text, encoding="utf-8", newline="\n")
+            return
+        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~_umask()
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
             file.write(text)
-        os.chmod(temporary, 0o666 & ~_umask())
+        os.chmod(temporary, mode)
         os.replace(temporary, target)
     except OSError as error:
         raise SpecError(f"{path}: it cannot be written: {error.strerror}; choose another place") from error
@@ -200,13 +207,27 @@ def check_writable(path: str | Path) -> None:
     SpecError
         If its folder is missing or cannot be written, or it is a folder itself.
     """
-    target = Path(path)
+    target = _followed(Path(path))
     if target.is_dir():
         raise SpecError(f"{path}: it is a folder; name a file")
+    if _is_stream(target):
+        if not os.access(target, os.W_OK):
+            raise SpecError(f"{path}: it cannot be written; choose another place")
+        return
     if not target.parent.is_dir():
         raise SpecError(f"{path}: the folder {target.parent} does not exist; make it or choose another place")
     if not os.access(target.parent, os.W_OK):
         raise SpecError(f"{path}: the folder {target.parent} cannot be written; choose another place")
+
+
+def _followed(path: Path) -> Path:
+    """Return what a link leads to, if that has a name in a folder: /dev/stdout may be a pipe, which has none."""
+    return path if _is_stream(path) or not path.is_symlink() else Path(os.path.realpath(path))
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether it is a device, a pipe or a socket: nothing that another file may take the place of."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _umask() -> int:

@@ -65,6 +65,29 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
     assert os.listdir(tmp_path) == ["out.json"]
 
 
+def test_a_link_stays_and_so_do_the_rights_of_a_file(tmp_path: Path) -> None:
+    path, link = tmp_path / "out.json", tmp_path / "link.json"
+    link.symlink_to(path)
+    write(link, "first")
+    path.chmod(0o600)
+    write(link, "second")
+    assert link.is_symlink()
+    assert (path.read_text(), path.stat().st_mode & 0o777) == ("second", 0o600)
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        check_writable(pipe)
+        write(pipe, "text")
+        assert os.read(reader, 9) == b"text"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+
+
 def test_a_place_that_cannot_be_written_is_refused_before(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"the folder .*missing does not exist"):
         check_writable(tmp_path / "missing" / "x.json")
