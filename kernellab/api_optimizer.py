@@ -239,8 +239,8 @@ def clip_grad_norm(
     Returns
     -------
     numpy.ndarray or cupy.ndarray
-        Their norm as they were, one float32; see `grad_norm`. Where it is not finite neither are all gradients
-        after.
+        Their norm as they were, one float32; see `grad_norm`. Where it is NaN all gradients are NaN after; where
+        it is infinite, if only because squares overflowed, the finite ones are 0 and the infinite ones NaN.
 
     Notes
     -----

@@ -175,7 +175,11 @@ def axis_of(axis: Any, ndim: int, who: str) -> int:
     try:
         number = operator.index(axis)
     except TypeError:
-        raise ArgumentError(f"{who}: axis is {axis!r}, it must be an integer; pass one") from None
+        number = None
+    if number is None or isinstance(axis, bool):
+        raise ArgumentError(f"{who}: axis is {axis!r}, it must be an integer; pass one")
+    if ndim == 0:
+        raise SpecError(f"{who}: axis is {number}, an array of shape () has none; reshape it to (1,)")
     if not -ndim <= number < ndim:
         raise SpecError(f"{who}: axis is {number}, it must lie in [{-ndim}, {ndim}); correct it")
     return number % ndim

@@ -314,6 +314,8 @@ def check_output(
     if not is_host and not cuda_arrays.is_cupy(array):
         kind = type(array).__name__
         raise ArgumentError(f"{who} is a {kind}, it must be a NumPy array; make one with numpy.empty")
+    if isinstance(array, np.ma.MaskedArray):
+        raise ArgumentError(f"{who} is a masked array, a kernel cannot see the mask; give its .data")
     if dtype is not None and array.dtype != dtype:
         raise ArgumentError(f"{who} has dtype {array.dtype}, it must be {dtype}; give another output")
     if shape is not None and array.shape != shape:

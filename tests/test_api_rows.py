@@ -75,7 +75,7 @@ def test_nothing_in_nothing_out(shape):
     [
         (lambda x: kl.softmax(x, axis=2), kl.SpecError, r"axis is 2, it must lie in \[-2, 2\)"),
         (lambda x: kl.softmax(x, axis=0.5), kl.ArgumentError, "axis is 0.5, it must be an integer"),
-        (lambda x: kl.softmax(F(1)), kl.SpecError, "axis is -1"),
+        (lambda x: kl.softmax(F(1)), kl.SpecError, r"axis is -1, an array of shape \(\) has none; reshape"),
         (
             lambda x: kl.softmax(x.astype("float64")),
             kl.ArgumentError,

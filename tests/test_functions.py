@@ -115,6 +115,7 @@ def test_transpose_of_fewer_axes(x):
         (floats(2, 3), (1,), kl.SpecError, r"axes is \(1,\), it must name each of the 2 axes once"),
         (floats(2, 3), (0, 2), kl.SpecError, r"axis is 2, it must lie in \[-2, 2\)"),
         (floats(2, 3), (0, 1.0), kl.ArgumentError, r"axis is 1.0, it must be an integer"),
+        (floats(2, 3), (False, True), kl.ArgumentError, r"axis is False, it must be an integer"),
         (floats(2, 3), 1, kl.ArgumentError, r"axes is 1, it must be a sequence of integers"),
     ],
 )
@@ -322,8 +323,13 @@ FOLDED = np.lib.stride_tricks.as_strided(np.zeros(6, np.float32), (3, 2), (4, 4)
             r"out has strides \(4, 4\) for shape \(3, 2\), an output must have a place of its own",
         ),
         ([[0.0]], kl.ArgumentError, "out is a list, it must be a NumPy array"),
+        (
+            np.ma.zeros((3, 2), np.float32),
+            kl.ArgumentError,
+            "out is a masked array, a kernel cannot see the mask",
+        ),
     ],
-    ids=["shape", "dtype", "read-only", "stride 0", "folded", "list"],
+    ids=["shape", "dtype", "read-only", "stride 0", "folded", "list", "masked"],
 )
 def test_out_refused(out, error, message):
     with pytest.raises(error, match=f"^transpose: {message}"):

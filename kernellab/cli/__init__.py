@@ -203,7 +203,9 @@ def trace(
     option: Annotated[
         list[str] | None, typer.Option("--option", help="A compiler option, such as --option=-DTILE=16")
     ] = None,
-    arch: Annotated[str, typer.Option("--arch", help="What to compile for, sm_75 to sm_120.")] = "sm_90",
+    arch: Annotated[
+        str, typer.Option("--arch", help="What to compile for; doctor lists what there is.")
+    ] = "sm_90",
     budget: Annotated[
         int | None, typer.Option("--budget", min=1, help="Instructions a wave may execute.")
     ] = None,

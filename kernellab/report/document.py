@@ -85,7 +85,8 @@ class Document:
             For anything else.
         """
         if not isinstance(data, Mapping) or data.get("format") != FORMAT:
-            raise SpecError(f"{who}: this is not a kernellab report ({FORMAT}); make one with --json FILE")
+            remedy = f"make one with --json FILE of {', '.join(KINDS[:-1])} or {KINDS[-1]}"
+            raise SpecError(f"{who}: this is not a kernellab report ({FORMAT}); {remedy}")
         from kernellab.experiments.check import Check
         from kernellab.experiments.experiment import Result
         from kernellab.record import Record
