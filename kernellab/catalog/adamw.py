@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from kernellab.catalog import elements, gradient_twins, tensors, unscale
+from kernellab.catalog.streams import EACH
 from kernellab.kernel import Kernel, Tuning
 from kernellab.problem import ELEMENTS, Array, Arrays, Case, Cost, Parameter, Problem, Sizes
 from kernellab.tensor_lists import each_of, is_list, mapped
@@ -95,19 +96,12 @@ def magnitude(half: Any = None, **given: Any) -> dict[str, Any]:
 def make_inputs(case: Case, rng: np.random.Generator) -> dict[str, Any]:
     """Return parameters, gradients and their means, of a step that is skipped in the case of that name."""
 
-    def normal(n: int) -> Array:
-        return (
-            tensors.special(n, rng)
-            if case.contents == "special values"
-            else rng.standard_normal(n, np.float32)
-        )
-
     def square(n: int) -> Array:
         return np.square(rng.standard_normal(n, np.float32)) * np.float32(1e-3)
 
     return {
         "param": tensors.made(case, lambda n: rng.standard_normal(n, np.float32)),
-        "grad": tensors.made(case, normal),
+        "grad": tensors.gradients(case, rng),
         "exp_avg": tensors.made(case, lambda n: rng.standard_normal(n, np.float32) * np.float32(0.1)),
         "exp_avg_sq": tensors.made(case, square),
         "half": tensors.made(case, lambda n: rng.standard_normal(n, np.float32)),
@@ -249,7 +243,7 @@ def _share(at: Sizes) -> int:
     return at["THREADS"] * at["VECTORS"] * at["ROUNDS"] * 4
 
 
-SCALAR = Kernel(PROBLEM, "scalar", (*ARRAYS, *SCALARS, "n"), tensors.THREAD_EACH, scalar, elements=ELEMENTS)
+SCALAR = Kernel(PROBLEM, "scalar", (*ARRAYS, *SCALARS, "n"), EACH, scalar, elements=ELEMENTS)
 MULTI = Kernel(
     PROBLEM,
     "multi",

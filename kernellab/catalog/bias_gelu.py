@@ -87,41 +87,18 @@ def scalar(THREADS: int, element: str) -> Any:
     return bias_gelu_scalar
 
 
-def tall(THREADS: int, ROWS: int, element: str) -> tuple[Any, Any]:
-    """Return what both kernels with a column's bias in registers do before and after the activation."""
-    from numba import cuda, float32
-
-    PER, ZERO = elements.lanes(element), float32(0)
-    load, _ = elements.vector_access(element)
-    to_float, _ = elements.conversions(element)
-    put = row_twins.put(PER)
-
-    @cuda.jit(device=True, forceinline=True)
-    def read_bias(bias, start, held, thread, is_aligned, added):
-        for i in range(PER):
-            added[i] = ZERO
-        if is_aligned:
-            if thread * PER < held:
-                put(added, 0, load(bias, start + thread * PER))
-        else:
-            for i in range(PER):
-                at = i * THREADS + thread
-                if at < held:
-                    added[i] = to_float(bias[start + at])
-
-    return read_bias, row_twins.row_access(element, THREADS, 1)
-
-
-def vectorised(THREADS: int, ROWS: int, element: str) -> Any:
-    """Make the twin of bias_gelu/vectorised."""
+def tall(THREADS: int, ROWS: int, element: str, activate: Any) -> Any:
+    """Return ``(x, bias, y, form)``: all of a kernel that holds a column's bias in registers, down rows."""
     from numba import cuda, float32
 
     PER, ZERO = elements.lanes(element), float32(0)
     HELD, KEPT = THREADS * PER, ROWS * PER
-    read_bias, (read_row, write_row) = tall(THREADS, ROWS, element)
-    starts_at_vectors, gelu = row_twins.starts_at_vectors(element), gelus.twin()
+    read_bias = row_twins.bias_access(element, THREADS)
+    read_row, write_row = row_twins.row_access(element, THREADS, 1)
+    starts_at_vectors = row_twins.starts_at_vectors(element)
 
-    def bias_gelu_vectorised(x, bias, y, form):
+    @cuda.jit(device=True, forceinline=True)
+    def through(x, bias, y, form):
         value, added = cuda.local.array(KEPT, float32), cuda.local.array(PER, float32)
         count, columns = x.shape
         start, thread = cuda.blockIdx.x * HELD, cuda.threadIdx.x
@@ -134,38 +111,35 @@ def vectorised(THREADS: int, ROWS: int, element: str) -> Any:
                 read_row(x, row + q, start, within, thread, is_aligned, ZERO, value, q * PER)
             for q in range(ROWS):
                 for i in range(PER):
-                    value[q * PER + i] = gelu(value[q * PER + i] + added[i], form)
+                    value[q * PER + i] = activate(value[q * PER + i] + added[i], form)
                 within = held if row + q < count else 0
                 write_row(y, row + q, start, within, thread, is_aligned, value, q * PER)
+
+    return through
+
+
+def vectorised(THREADS: int, ROWS: int, element: str) -> Any:
+    """Make the twin of bias_gelu/vectorised."""
+    through = tall(THREADS, ROWS, element, gelus.twin())
+
+    def bias_gelu_vectorised(x, bias, y, form):
+        through(x, bias, y, form)
 
     return bias_gelu_vectorised
 
 
 def unfused(THREADS: int, ROWS: int, element: str) -> Any:
     """Make the twins of bias_gelu/unfused."""
-    from numba import cuda, float32
+    from numba import cuda
 
-    PER, ZERO = elements.lanes(element), float32(0)
-    HELD, KEPT = THREADS * PER, ROWS * PER
-    read_bias, (read_row, write_row) = tall(THREADS, ROWS, element)
-    starts_at_vectors = row_twins.starts_at_vectors(element)
+    @cuda.jit(device=True, forceinline=True)
+    def unchanged(value, form):
+        return value
+
+    through = tall(THREADS, ROWS, element, unchanged)
 
     def bias_gelu_unfused_add(x, bias, h):
-        value, added = cuda.local.array(KEPT, float32), cuda.local.array(PER, float32)
-        count, columns = x.shape
-        start, thread = cuda.blockIdx.x * HELD, cuda.threadIdx.x
-        held = columns - start if columns - start < HELD else HELD
-        is_aligned = starts_at_vectors(x, h, columns) and starts_at_vectors(bias, bias, 0)
-        read_bias(bias, start, held, thread, is_aligned, added)
-        for row in range(cuda.blockIdx.y * ROWS, count, cuda.gridDim.y * ROWS):
-            for q in range(ROWS):
-                within = held if row + q < count else 0
-                read_row(x, row + q, start, within, thread, is_aligned, ZERO, value, q * PER)
-            for q in range(ROWS):
-                for i in range(PER):
-                    value[q * PER + i] += added[i]
-                within = held if row + q < count else 0
-                write_row(h, row + q, start, within, thread, is_aligned, value, q * PER)
+        through(x, bias, h, 0)
 
     return bias_gelu_unfused_add, gelus.streaming(THREADS, element, "bias_gelu_unfused_gelu")
 

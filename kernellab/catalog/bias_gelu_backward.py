@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kernellab.catalog import bias_gelu, column_sum, columns, elements, gelus, row_twins, rows
+from kernellab.catalog import bias_gelu, column_sum, columns, elements, gelus, row_twins, rows, twins
 from kernellab.kernel import Kernel, Stage
 from kernellab.problem import ELEMENTS, Array, Arrays, Case, Cost, Operand, Problem, Sizes
 
@@ -104,8 +104,8 @@ def slope() -> Any:
 
     libdevice = cuda.libdevice
     fmaf, erfcf = libdevice.fmaf, libdevice.erfcf
-    power_of_two = row_twins.approximation("ex2.approx.ftz.f32")
-    reciprocal = row_twins.approximation("rcp.approx.ftz.f32")
+    power_of_two = twins.approximation("ex2.approx.ftz.f32")
+    reciprocal = twins.approximation("rcp.approx.ftz.f32")
     LOG2_E, CUBIC = math.log2(math.e), gelus.SLOPE * 0.044715
     CUBIC_2, SLOPE_2 = float32(-LOG2_E * CUBIC), float32(-LOG2_E * gelus.SLOPE)
     CUBIC_3, SLOPE_1, ONE, HALF = float32(3 * CUBIC), float32(gelus.SLOPE), float32(1), float32(0.5)
@@ -156,46 +156,39 @@ def fused(THREADS: int, ROWS: int, BLOCKS: int, element: str) -> Any:
     """Make the twin of bias_gelu_backward/fused."""
     from numba import cuda, float32
 
-    ITEMS, WARPS, ZERO = elements.lanes(element), THREADS // 32, float32(0)
-    HELD, KEPT = 32 * ITEMS, ROWS * ITEMS
-    place, read_row, write_row, finish = columns.frame(THREADS, element)
-    load, _ = elements.vector_access(element)
-    to_float, _ = elements.conversions(element)
-    starts_at_vectors, put, gelu_slope = row_twins.starts_at_vectors(element), row_twins.put(ITEMS), slope()
+    ITEMS, ZERO = elements.lanes(element), float32(0)
+    KEPT = ROWS * ITEMS
+    read_row, write_row = row_twins.row_access(element, 32, 1)
+    read_bias = row_twins.bias_access(element, 32)
+    starts_at_vectors, gelu_slope = row_twins.starts_at_vectors(element), slope()
+
+    @cuda.jit(device=True, forceinline=True)
+    def gather(given, r, start, held, is_aligned, kept, base):
+        dy, x, _, _ = given
+        value, passed, _ = kept
+        lane = cuda.threadIdx.x % 32
+        read_row(x, r, start, held, lane, is_aligned, ZERO, value, base)
+        read_row(dy, r, start, held, lane, is_aligned, ZERO, passed, base)
+
+    @cuda.jit(device=True, forceinline=True)
+    def add(given, r, start, held, is_aligned, kept, base, total):
+        _, _, dx, form = given
+        value, passed, added = kept
+        for i in range(ITEMS):
+            passed[base + i] *= gelu_slope(value[base + i] + added[i], form)
+            total[i] += passed[base + i]
+        write_row(dx, r, start, held, cuda.threadIdx.x % 32, is_aligned, passed, base)
+
+    place, add_up = columns.summing(THREADS, ROWS, element, gather, add)
 
     def bias_gelu_backward_fused(dy, x, bias, dx, dbias, partials, finished, form):
-        scratch = cuda.shared.array((WARPS, HELD), float32)
         value, passed = cuda.local.array(KEPT, float32), cuda.local.array(KEPT, float32)
-        total, added = cuda.local.array(ITEMS, float32), cuda.local.array(ITEMS, float32)
-        here = place(x)
-        _, splits, _, split, start, width = here
-        count, columns, lane = x.shape[0], x.shape[1], cuda.threadIdx.x % 32
+        added = cuda.local.array(ITEMS, float32)
+        here, columns = place(x), x.shape[1]
+        _, _, _, _, start, width = here
         is_aligned = starts_at_vectors(x, dx, columns) and starts_at_vectors(dy, bias, columns)
-        for i in range(ITEMS):
-            total[i], added[i] = ZERO, ZERO
-        if is_aligned:
-            if lane * ITEMS < width:
-                put(added, 0, load(bias, start + lane * ITEMS))
-        else:
-            for i in range(ITEMS):
-                if i * 32 + lane < width:
-                    added[i] = to_float(bias[start + i * 32 + lane])
-        row, step = split * WARPS + cuda.threadIdx.x // 32, splits * WARPS
-        while row < count:
-            for q in range(ROWS):
-                r = row + q * step
-                within = width if r < count else 0
-                read_row(x, r, start, within, lane, is_aligned, ZERO, value, q * ITEMS)
-                read_row(dy, r, start, within, lane, is_aligned, ZERO, passed, q * ITEMS)
-            for q in range(ROWS):
-                r = row + q * step
-                within = width if r < count else 0
-                for i in range(ITEMS):
-                    passed[q * ITEMS + i] *= gelu_slope(value[q * ITEMS + i] + added[i], form)
-                    total[i] += passed[q * ITEMS + i]
-                write_row(dx, r, start, within, lane, is_aligned, passed, q * ITEMS)
-            row += ROWS * step
-        finish(total, here, is_aligned, scratch, partials, finished, dbias)
+        read_bias(bias, start, width, cuda.threadIdx.x % 32, is_aligned, added)
+        add_up(x, here, (dy, x, dx, form), (value, passed, added), is_aligned, dbias, partials, finished)
 
     return bias_gelu_backward_fused
 

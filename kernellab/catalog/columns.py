@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from kernellab.catalog import elements, row_twins
 from kernellab.kernel import Geometry, covering
@@ -58,34 +58,28 @@ PARTIALS = (
 )
 
 
-class Frame(NamedTuple):
-    """Device functions of the twins.
+def summing(THREADS: int, ROWS: int, element: str, gather: Any, add: Any) -> tuple[Any, Any]:
+    """Return ``place(x)`` and ``add_up(x, here, given, kept, is_aligned, y, partials, finished)``: sums down the columns of x.
 
-    Attributes
+    Parameters
     ----------
-    place : device function
-        ``place(x) -> (tiles, splits, tile, split, start, held)`` of this block.
-    read, write : device function
-        As of `row_twins.row_access`.
-    finish : device function
-        ``finish(total, place, is_aligned, scratch, partials, finished, y)`` ends a tile's sums.
+    THREADS, ROWS : int
+        Of a block, and that a warp takes at once.
+    gather, add : device function
+        ``gather(given, r, start, held, is_aligned, kept, base)`` reads `held` columns of row `r` from `start`
+        on into ``kept``, from `base` on; ``add(given, r, start, held, is_aligned, kept, base, total)`` adds them
+        to a lane's sums once all rows are read.
+
+    Returns
+    -------
+    tuple of device functions
+        ``place`` gives ``(tiles, splits, tile, split, start, held)`` of this block.
     """
-
-    place: Any
-    read: Any
-    write: Any
-    finish: Any
-
-
-@cache
-def frame(THREADS: int, element: str) -> Frame:
-    """Return the functions for a block of so many threads."""
     from numba import cuda, float32, int32
 
-    ITEMS, WARPS = elements.lanes(element), THREADS // 32
-    HELD, ZERO = 32 * ITEMS, float32(0)
+    ITEMS, WARPS, ZERO = elements.lanes(element), THREADS // 32, float32(0)
+    HELD = 32 * ITEMS
     _, from_float = elements.conversions(element)
-    read_row, write_row = row_twins.row_access(element, 32, 1)
 
     @cuda.jit(device=True, forceinline=True)
     def place(x):
@@ -133,27 +127,11 @@ def frame(THREADS: int, element: str) -> Frame:
             if thread < HELD and column < y.size:
                 y[column] = from_float(total)
 
-    return Frame(place, read_row, write_row, finish)
-
-
-@cache
-def sums(THREADS: int, ROWS: int, element: str) -> Any:
-    """Return ``(x, y, partials, finished)``: all of a kernel that adds up columns."""
-    from numba import cuda, float32
-
-    ITEMS, WARPS, ZERO = elements.lanes(element), THREADS // 32, float32(0)
-    HELD, KEPT = 32 * ITEMS, ROWS * ITEMS
-    at = frame(THREADS, element)
-    place, read_row, finish = at.place, at.read, at.finish
-    starts_at_vectors = row_twins.starts_at_vectors(element)
-
     @cuda.jit(device=True, forceinline=True)
-    def add_up(x, y, partials, finished):
+    def add_up(x, here, given, kept, is_aligned, y, partials, finished):
         scratch = cuda.shared.array((WARPS, HELD), float32)
-        value, total = cuda.local.array(KEPT, float32), cuda.local.array(ITEMS, float32)
-        here = place(x)
+        total = cuda.local.array(ITEMS, float32)
         _, splits, _, split, start, width = here
-        is_aligned = starts_at_vectors(x, x, x.shape[1])
         for i in range(ITEMS):
             total[i] = ZERO
         row, step = split * WARPS + cuda.threadIdx.x // 32, splits * WARPS
@@ -161,11 +139,43 @@ def sums(THREADS: int, ROWS: int, element: str) -> Any:
             for q in range(ROWS):
                 r = row + q * step
                 within = width if r < x.shape[0] else 0
-                read_row(x, r, start, within, cuda.threadIdx.x % 32, is_aligned, ZERO, value, q * ITEMS)
+                gather(given, r, start, within, is_aligned, kept, q * ITEMS)
             for q in range(ROWS):
-                for i in range(ITEMS):
-                    total[i] += value[q * ITEMS + i]
+                r = row + q * step
+                within = width if r < x.shape[0] else 0
+                add(given, r, start, within, is_aligned, kept, q * ITEMS, total)
             row += ROWS * step
         finish(total, here, is_aligned, scratch, partials, finished, y)
 
-    return add_up
+    return place, add_up
+
+
+@cache
+def sums(THREADS: int, ROWS: int, element: str) -> Any:
+    """Return ``(x, y, partials, finished)``: all of a kernel that adds up columns and nothing else."""
+    from numba import cuda, float32
+
+    ITEMS, ZERO = elements.lanes(element), float32(0)
+    KEPT = ROWS * ITEMS
+    read_row, _ = row_twins.row_access(element, 32, 1)
+    starts_at_vectors = row_twins.starts_at_vectors(element)
+
+    @cuda.jit(device=True, forceinline=True)
+    def gather(x, r, start, held, is_aligned, value, base):
+        read_row(x, r, start, held, cuda.threadIdx.x % 32, is_aligned, ZERO, value, base)
+
+    @cuda.jit(device=True, forceinline=True)
+    def add(x, r, start, held, is_aligned, value, base, total):
+        for i in range(ITEMS):
+            total[i] += value[base + i]
+
+    place, add_up = summing(THREADS, ROWS, element, gather, add)
+
+    @cuda.jit(device=True, forceinline=True)
+    def add_all(x, y, partials, finished):
+        value = cuda.local.array(KEPT, float32)
+        here = place(x)
+        is_aligned = starts_at_vectors(x, x, x.shape[1])
+        add_up(x, here, x, value, is_aligned, y, partials, finished)
+
+    return add_all

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from kernellab.catalog import elements, vectors
+from kernellab.catalog.streams import EACH
 from kernellab.kernel import Geometry, Kernel, covering
 from kernellab.problem import (
     ELEMENT_CODES,
@@ -234,7 +235,6 @@ def width(at: Sizes) -> int:
     return elements.lanes(ELEMENT_CODES[at.get("ELEMENT", 0)])
 
 
-EACH = Geometry(block=(256,), grid=lambda at: (covering(at["n"], at["threads"]),))
 FOURS = Geometry(block=(256,), grid=lambda at: (max(1, covering(at["n"] // width(at), at["threads"])),))
 ROWS = Geometry(
     block=(256,), grid=lambda at: (covering(covering(at["n"], at["stride"]), at["threads"]), at["stride"])

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from kernellab.catalog import twins
 from kernellab.catalog.copy import special_values
-from kernellab.kernel import Geometry, Kernel, covering
-from kernellab.problem import Array, Arrays, Case, Cost, Operand, Parameter, Problem, Sizes
+from kernellab.catalog.streams import EACH, cost_of
+from kernellab.kernel import Kernel
+from kernellab.problem import Array, Case, Operand, Parameter, Problem
 
 FUNCTIONS: dict[str, Callable[[Array, Array], Array]] = {
     "multiply": lambda a, b: a * b,
@@ -72,11 +74,6 @@ def make_inputs(case: Case, rng: np.random.Generator) -> dict[str, Array]:
     return {"x": x}
 
 
-def cost(sizes: Sizes, arrays: Arrays) -> Cost:
-    """Return four bytes read and four written for each element; the operations depend on the function."""
-    return Cost(bytes_read=4 * sizes["n"], bytes_written=4 * sizes["n"])
-
-
 def case(name: str, n: int, function: str, terms: int = 1, contents: str = "random") -> Case:
     """Return a case of a function by its name."""
     return Case(name, {"n": n}, {"function": NAMES.index(function), "terms": terms}, contents)
@@ -93,7 +90,7 @@ PROBLEM = Problem(
     make_inputs=make_inputs,
     reference=reference,
     magnitude=magnitude,
-    cost=cost,
+    cost=cost_of(flops=0),
     cases=(
         case("16 Ki elements", 2**14, "exp"),
         *(case(f"{n} elements", n, "divide") for n in (0, 1, 33, 1025)),
@@ -166,8 +163,7 @@ def twin_of(entry: str, is_fast: bool) -> Any:
                             total = power(b, terms)
             y[i] = total
 
-    elementary.__name__ = entry
-    return elementary
+    return twins.renamed(elementary, entry)
 
 
 def accurate() -> Any:
@@ -180,7 +176,6 @@ def fast_math() -> Any:
     return twin_of("elementary_fast_math", is_fast=True)
 
 
-EACH = Geometry(block=(256,), grid=lambda at: (covering(at["n"], at["threads"]),))
 ARGUMENTS = ("x", "y", "function", "terms", "n")
 
 LADDER = (

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from kernellab.catalog.reductions import whole_warps
+from kernellab.catalog.streams import EACH
 from kernellab.kernel import Geometry, Kernel, covering
 from kernellab.problem import Array, Arrays, Case, Cost, Operand, Parameter, Problem, Sizes
 
@@ -153,12 +155,10 @@ def shared(THREADS: int, BLOCKS: int, COPIES: int) -> Any:
 
 def copies(constants: Sizes) -> str:
     """Return why the copies do not suit the kernel, or nothing."""
-    threads, count = constants["THREADS"], constants["COPIES"]
-    if threads % 32 or not 32 <= threads <= 1024:
-        return f"THREADS is {threads}, it must be a multiple of 32 up to 1024; take 512"
+    count = constants["COPIES"]
     if count & (count - 1) or not 1 <= count <= 32:
         return f"COPIES is {count}, it must be a power of two up to 32; take 8"
-    return ""
+    return whole_warps(constants)
 
 
 ARGUMENTS = ("x", "edges", "counts", "top", "n", "bins")
@@ -168,7 +168,7 @@ LADDER = (
         PROBLEM,
         "global",
         ARGUMENTS,
-        Geometry((256,), lambda at: (covering(at["n"], at["threads"]),)),
+        EACH,
         everywhere,
         zeroed=("counts",),
     ),

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernellab.catalog import elements, folds
+from kernellab.catalog import elements, folds, twins
 from kernellab.catalog.folds import Fold
 
 
 def named(fold: Fold, plain: Any, placed: Any, name: str) -> Any:
     """Return the twin that takes the arrays of this fold, with the name of its entry."""
-    function = placed if fold == "argmax" else plain
-    function.__name__ = function.__qualname__ = name
-    return function
+    return twins.renamed(placed if fold == "argmax" else plain, name)
 
 
 def tree(fold: Fold, is_interleaved: bool, THREADS: int, element: str) -> tuple[Any, Any]:

@@ -14,9 +14,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from kernellab.catalog import elements
+from kernellab.catalog.twins import ALL_LANES
 
 Fold = Literal["sum", "max", "argmax"]
-ALL_LANES = 0xFFFFFFFF
 NOWHERE = 2**63 - 1
 
 

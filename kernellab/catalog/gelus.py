@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kernellab.catalog import elements, row_twins
+from kernellab.catalog import elements, row_twins, twins
 from kernellab.errors import SpecError
 from kernellab.problem import Array, Parameter
 
@@ -66,8 +66,8 @@ def twin() -> Any:
 
     libdevice = cuda.libdevice
     fmaf, fmaxf, erfcf = libdevice.fmaf, libdevice.fmaxf, libdevice.erfcf
-    power_of_two = row_twins.approximation("ex2.approx.ftz.f32")
-    reciprocal = row_twins.approximation("rcp.approx.ftz.f32")
+    power_of_two = twins.approximation("ex2.approx.ftz.f32")
+    reciprocal = twins.approximation("rcp.approx.ftz.f32")
     FIRST = float32(-SLOPE * math.log2(math.e))  # noqa: N806
     CUBIC = float32(-SLOPE * math.log2(math.e) * 0.044715)  # noqa: N806
     ONE, HALF, ROOT = float32(1), float32(0.5), float32(-math.sqrt(0.5))  # noqa: N806
@@ -118,4 +118,4 @@ def streaming(threads: int, element: str, name: str) -> Any:
             value[i] = gelu(value[i], form)
         write_flat(y, start, held, thread, is_aligned, value)
 
-    return row_twins.renamed(stage, name)
+    return twins.renamed(stage, name)

@@ -27,15 +27,7 @@ def reference(x: Any) -> dict[str, Array]:
 
 def make_inputs(case: Case, rng: np.random.Generator) -> dict[str, Any]:
     """Return gradients."""
-
-    def make(n: int) -> Array:
-        return (
-            tensors.special(n, rng)
-            if case.contents == "special values"
-            else rng.standard_normal(n, np.float32)
-        )
-
-    return {"x": tensors.made(case, make)}
+    return {"x": tensors.gradients(case, rng)}
 
 
 def cost(sizes: Sizes, arrays: Arrays) -> Cost:

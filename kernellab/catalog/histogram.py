@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from kernellab.catalog import twins
+from kernellab.catalog.reductions import whole_warps
+from kernellab.catalog.streams import EACH
 from kernellab.kernel import Geometry, Kernel, covering
 from kernellab.problem import Array, Arrays, Case, Cost, Operand, Problem, Sizes
 
-ALL_LANES = 0xFFFFFFFF
 BYTES = {"BINS": 256}
 
 
@@ -117,7 +119,7 @@ def aggregated(BINS: int, THREADS: int, BLOCKS: int) -> Any:
     """Make the twin of histogram/aggregated."""
     from numba import cuda, int32, uint32
 
-    ZERO, EVERY = uint32(0), ALL_LANES
+    ZERO, EVERY = uint32(0), twins.ALL_LANES
 
     def histogram_aggregated(x, counts):
         scratch = cuda.shared.array(BINS, uint32)
@@ -202,18 +204,14 @@ def _in_copies(name: str, BINS: int, THREADS: int, VECTORS: int, is_each_lane: b
             if total > 0:
                 cuda.atomic.add(counts, b, total)
 
-    twin.__name__ = twin.__qualname__ = name
-    return twin
+    return twins.renamed(twin, name)
 
 
-def whole_warps(constants: Sizes) -> str:
+def bytes_in_warps(constants: Sizes) -> str:
     """Return why the block does not suit the kernel, or nothing."""
-    threads = constants["THREADS"]
-    if threads % 32 or not 32 <= threads <= 1024:
-        return f"THREADS is {threads}, it must be a multiple of 32 up to 1024; take 256"
-    return (
-        "" if constants["BINS"] == 256 else f"BINS is {constants['BINS']}, it must be 256; a byte has no more"
-    )
+    if constants["BINS"] != 256:
+        return f"BINS is {constants['BINS']}, it must be 256; a byte has no more"
+    return whole_warps(constants)
 
 
 def _filling(each: int, words: Any) -> Geometry:
@@ -240,7 +238,7 @@ def _rung(name: str, twin: Any, geometry: Geometry, constants: dict[str, int], *
         geometry,
         twin,
         constants={**BYTES, **constants},
-        constraint=whole_warps,
+        constraint=bytes_in_warps,
         zeroed=("counts",),
         **changes,
     )
@@ -253,7 +251,7 @@ LADDER = (
         PROBLEM,
         "global",
         ("x", "counts", "n"),
-        Geometry((256,), lambda at: (covering(at["n"], at["threads"]),)),
+        EACH,
         everywhere,
         constants=BYTES,
         zeroed=("counts",),

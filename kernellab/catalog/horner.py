@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from kernellab.catalog.copy import special_values
-from kernellab.kernel import Geometry, Kernel, covering
-from kernellab.problem import Array, Arrays, Case, Cost, Operand, Parameter, Problem, Sizes
+from kernellab.catalog.streams import EACH, cost_of
+from kernellab.kernel import Kernel
+from kernellab.problem import Array, Case, Operand, Parameter, Problem
 
 
 def reference(x: Array, degree: int) -> dict[str, Array]:
@@ -40,11 +41,6 @@ def make_inputs(case: Case, rng: np.random.Generator) -> dict[str, Array]:
     return {"x": x}
 
 
-def cost(sizes: Sizes, arrays: Arrays) -> Cost:
-    """Return four bytes read and four written for each element; the operations depend on the degree."""
-    return Cost(bytes_read=4 * sizes["n"], bytes_written=4 * sizes["n"])
-
-
 PROBLEM = Problem(
     name="horner",
     summary="y = 1 + x/2 + (x/2)**2 + ... + (x/2)**degree",
@@ -53,7 +49,7 @@ PROBLEM = Problem(
     make_inputs=make_inputs,
     reference=reference,
     magnitude=magnitude,
-    cost=cost,
+    cost=cost_of(flops=0),
     cases=(
         Case("16 Ki elements", {"n": 2**14}),
         *(Case(f"{n} elements", {"n": n}) for n in (0, 1, 33, 1023, 1025)),
@@ -99,7 +95,6 @@ def single() -> Any:
     return horner_single
 
 
-EACH = Geometry(block=(256,), grid=lambda at: (covering(at["n"], at["threads"]),))
 ARGUMENTS = ("x", "y", "degree", "n")
 
 LADDER = (

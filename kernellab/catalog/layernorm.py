@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernellab.catalog import elements, norms, row_twins, rows
-from kernellab.kernel import Kernel, Stage
-from kernellab.problem import ELEMENTS, Array, Arrays, Cost, Operand, Parameter, Problem, Sizes
+from kernellab.catalog import elements, group_twins, norms, row_rungs, row_twins, rows
+from kernellab.problem import Array, Arrays, Cost, Operand, Parameter, Problem, Sizes
 
 
 def reference(x: Array, weight: Array, bias: Array, eps: float) -> dict[str, Array]:
@@ -52,7 +51,7 @@ def three_pass(THREADS: int, element: str) -> Any:
     from numba import cuda, float32
 
     to_float, from_float = elements.conversions(element)
-    group_sum, group_sums = row_twins.exchanges(THREADS)["sum"], row_twins.exchanges(THREADS)["sums"]
+    group_sum, group_sums = group_twins.exchanges(THREADS)["sum"], group_twins.exchanges(THREADS)["sums"]
     make_norm, apply = norms.norm_from(), norms.applied()
     divide, fmaf, ZERO = cuda.libdevice.fdiv_rn, cuda.libdevice.fmaf, float32(0)
 
@@ -124,7 +123,7 @@ def split(THREADS: int, VECTORS: int, element: str) -> Any:
     HELD = THREADS * ITEMS
     read_row, write_row = row_twins.row_access(element, THREADS, VECTORS)
     take, meet, _ = norms.deviating(element, THREADS, VECTORS)
-    group_sum, group_sums = row_twins.exchanges(THREADS)["sum"], row_twins.exchanges(THREADS)["sums"]
+    group_sum, group_sums = group_twins.exchanges(THREADS)["sum"], group_twins.exchanges(THREADS)["sums"]
     weigh_row, _ = norms.row_weighed(element, THREADS, VECTORS)
     make_norm, apply, starts_at_vectors = (
         norms.norm_from(),
@@ -197,47 +196,18 @@ def registers(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -
 
 IN = ("x", "weight", "bias")
 
-REGISTERS = Kernel(
-    PROBLEM,
-    "registers",
-    (*IN, "y", "rows", "columns", "eps"),
-    rows.GROUPS,
-    registers,
-    rows.SHAPE,
-    constraint=rows.group_shape,
-    elements=ELEMENTS,
-    tuning=rows.TUNING,
-)
+REGISTERS = row_rungs.in_registers(PROBLEM, (*IN, "y", "rows", "columns", "eps"), registers)
 
 LADDER = (
-    Kernel(
+    row_rungs.by_blocks(PROBLEM, "three_pass", (*IN, "y", "columns", "eps"), three_pass),
+    row_rungs.by_blocks(PROBLEM, "welford", (*IN, "y", "columns", "eps"), welford),
+    row_rungs.split(
         PROBLEM,
-        "three_pass",
         (*IN, "y", "columns", "eps"),
-        rows.BLOCK,
-        three_pass,
-        rows.BLOCKED,
-        elements=ELEMENTS,
-    ),
-    Kernel(
-        PROBLEM, "welford", (*IN, "y", "columns", "eps"), rows.BLOCK, welford, rows.BLOCKED, elements=ELEMENTS
-    ),
-    Kernel(
-        PROBLEM,
-        "split",
-        (*IN, "y", "columns", "eps"),
-        rows.PARTS,
         split,
-        rows.SPLIT,
-        elements=ELEMENTS,
-        stages=(
-            Stage("partial", ("x", "means", "squares", "columns", "parts"), rows.PARTS),
-            Stage("write", (*IN, "means", "squares", "y", "columns", "parts", "eps"), rows.PARTS),
-        ),
-        temporaries=rows.partials("means", "squares"),
-        derived=rows.PARTED,
-        tuning=rows.SPLIT_TUNING,
+        ("means", "squares"),
+        (*IN, "means", "squares", "y", "columns", "parts", "eps"),
     ),
     REGISTERS,
-    rows.pipelined(REGISTERS),
+    row_rungs.pipelined(REGISTERS),
 )

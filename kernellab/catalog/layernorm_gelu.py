@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernellab.catalog import elements, gelus, layernorm, norms, row_twins, rows
-from kernellab.kernel import Kernel, Stage, Tuning
-from kernellab.problem import ELEMENTS, Array, Arrays, Cost, Problem, Sizes
+from kernellab.catalog import elements, gelus, layernorm, norms, row_rungs, row_twins, rows, twins
+from kernellab.kernel import Stage, Tuning
+from kernellab.problem import Array, Arrays, Cost, Problem, Sizes
 
 
 def reference(x: Array, weight: Array, bias: Array, eps: float, form: int) -> dict[str, Array]:
@@ -58,7 +58,7 @@ def registers(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -
 def unfused(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -> Any:
     """Make the twins of layernorm_gelu/unfused: that of layernorm/registers, and GeLU."""
     return (
-        row_twins.renamed(
+        twins.renamed(
             layernorm.registers(THREADS, GROUP, VECTORS, ROWS, element), "layernorm_gelu_unfused_norm", y="h"
         ),
         gelus.streaming(THREADS, element, "layernorm_gelu_unfused_gelu"),
@@ -70,35 +70,15 @@ ARGUMENTS = (*IN, "y", "rows", "columns", "eps", "form")
 
 TUNING = Tuning(rows.SHAPE, rows.computing(64, {"float32": 2}))
 
-REGISTERS = Kernel(
-    PROBLEM,
-    "registers",
-    ARGUMENTS,
-    rows.GROUPS,
-    registers,
-    rows.SHAPE,
-    constraint=rows.group_shape,
-    elements=ELEMENTS,
-    tuning=TUNING,
-)
+REGISTERS = row_rungs.in_registers(PROBLEM, ARGUMENTS, registers, TUNING)
 
 LADDER = (
-    Kernel(
-        PROBLEM,
-        "unfused",
-        ARGUMENTS,
-        rows.GROUPS,
+    row_rungs.unfused(
+        REGISTERS,
         unfused,
-        rows.SHAPE,
-        constraint=rows.group_shape,
-        elements=ELEMENTS,
-        stages=(
-            Stage("norm", (*IN, "h", "rows", "columns", "eps"), rows.GROUPS),
-            Stage("gelu", ("h", "y", "rows", "columns", "form"), rows.FLAT),
-        ),
-        temporaries=rows.BETWEEN,
-        tuning=TUNING,
+        Stage("norm", (*IN, "h", "rows", "columns", "eps"), rows.GROUPS),
+        Stage("gelu", ("h", "y", "rows", "columns", "form"), rows.FLAT),
     ),
     REGISTERS,
-    rows.pipelined(REGISTERS),
+    row_rungs.pipelined(REGISTERS),
 )

@@ -9,18 +9,12 @@ from typing import Any
 import numpy as np
 
 from kernellab.catalog import fold_twins, reductions
-from kernellab.problem import Array, Arrays, Cost, Operand, Problem, Sizes
+from kernellab.problem import Array, Operand, Problem
 
 
 def reference(x: Array) -> dict[str, Array]:
     """Return the largest element, NaN if there is one, in float64."""
     return {"y": x.astype(np.float64).max(axis=-1, keepdims=x.ndim == 1)}
-
-
-def cost(sizes: Sizes, arrays: Arrays) -> Cost:
-    """Return every element read once, and one written."""
-    each = int(arrays["x"].dtype.itemsize)
-    return Cost(bytes_read=each * sizes["n"], bytes_written=each, flops=sizes["n"])
 
 
 PROBLEM = Problem(
@@ -32,7 +26,7 @@ PROBLEM = Problem(
     ),
     make_inputs=reductions.make_inputs,
     reference=reference,
-    cost=cost,
+    cost=reductions.cost,
     cases=reductions.cases(),
     roundings=0,
     refusal=reductions.refuse_empty,

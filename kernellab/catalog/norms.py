@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kernellab.catalog import elements, row_twins, rows
+from kernellab.catalog import elements, group_twins, row_twins, rows, twins
 from kernellab.problem import Array, Case
 
 
@@ -121,10 +121,10 @@ def deviating(element: str, members: int, vectors: int) -> tuple[Any, Any, Any]:
     PER = elements.lanes(element)  # noqa: N806
     ITEMS, ZERO, ONE = vectors * PER, float32(0), float32(1)  # noqa: N806
     IS_REPAIRED, IS_BLOCK = element == "float32", members > 32  # noqa: N806
-    LANES, WARPS, WIDTH = row_twins.team(members)  # noqa: N806
-    (warp_sum, _), (last_sum, _) = row_twins.over_lanes(LANES), row_twins.over_lanes(WIDTH)
-    _, _, of_three = row_twins.of_warps(members)
-    add_up, moved, fmaf = row_twins.sum_of(ITEMS), about(), cuda.libdevice.fmaf
+    LANES, WARPS, WIDTH = group_twins.team(members)  # noqa: N806
+    (warp_sum, _), (last_sum, _) = group_twins.over_lanes(LANES), group_twins.over_lanes(WIDTH)
+    _, _, of_three = group_twins.of_warps(members)
+    add_up, moved, fmaf = twins.sum_of(ITEMS), about(), cuda.libdevice.fmaf
     divide, fmaxf = cuda.libdevice.fdiv_rn, cuda.libdevice.fmaxf
 
     @cuda.jit(device=True, forceinline=True)
@@ -262,7 +262,7 @@ def welford() -> tuple[Any, Any]:
     from numba import cuda, float32
 
     fdividef, fmaf = cuda.libdevice.fast_fdividef, cuda.libdevice.fmaf
-    ZERO, ONE, ALL_LANES = float32(0), float32(1), row_twins.ALL_LANES  # noqa: N806
+    ZERO, ONE, ALL_LANES = float32(0), float32(1), twins.ALL_LANES  # noqa: N806
 
     @cuda.jit(device=True, forceinline=True)
     def include(count, mean, squares, value):

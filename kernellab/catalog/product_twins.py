@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from kernellab.catalog import elements, gelus, row_twins, vectors
+from kernellab.catalog import elements, gelus, twins
 
 BLOCKED_PITCH = 132
 
@@ -118,7 +118,7 @@ def blocked(problem: str) -> Callable[[str], Any]:
                     if row < m and column < n:
                         y[row, column] = from_float(total[8 * i + j])
 
-        return row_twins.renamed(product, name)
+        return twins.renamed(product, name)
 
     def activated(element: str) -> Any:
         from numba import cuda, float32
@@ -143,7 +143,7 @@ def blocked(problem: str) -> Callable[[str], Any]:
                         if row < m:
                             y[row, column] = from_float(gelu(total[8 * i + j] + added, form))
 
-        return row_twins.renamed(product, name)
+        return twins.renamed(product, name)
 
     return activated if problem.endswith("_bias_gelu") else plain
 
@@ -167,7 +167,7 @@ def _one_element(tile: int, is_down: bool, name: str) -> Any:
                 total = fmaf(a[i, q], b[q, j], total)
             y[i, j] = total
 
-    return row_twins.renamed(product, name)
+    return twins.renamed(product, name)
 
 
 def naive(TILE: int) -> Any:
@@ -218,9 +218,8 @@ def vectorised() -> Any:
     from numba import cuda, float32
 
     ZERO, PITCH = float32(0), BLOCKED_PITCH
-    load, store = vectors.vector_access(4)
+    fill, drain = elements.register_access("float32")
     place_of, multiply = tile_place(), multiplied()
-    put = row_twins.put(4)
 
     def matmul_vectorised(a, b, y):
         a_tile = cuda.shared.array((8, PITCH), float32, alignment=16)
@@ -250,20 +249,20 @@ def vectorised() -> Any:
                 if not is_wide and i < b_length:
                     other[i] = b[start + right_depth, first_column + right_column + i]
             if is_wide and a_length > 0:
-                put(value, 0, load(a, (first_row + left_row) * k + start + left_depth))
+                fill(value, 0, a, (first_row + left_row) * k + start + left_depth)
             if is_wide and b_length > 0:
-                put(other, 0, load(b, (start + right_depth) * n + first_column + right_column))
+                fill(other, 0, b, (start + right_depth) * n + first_column + right_column)
             for i in range(4):
                 a_tile[left_depth + i, left_row] = value[i]
-            store(b_tile, right_depth * PITCH + right_column, (other[0], other[1], other[2], other[3]))
+            drain(b_tile, right_depth * PITCH + right_column, other, 0)
             cuda.syncthreads()
 
             # Four quads from shared memory, 64 multiplications.
             for q in range(8):
-                put(left, 0, load(a_tile, q * PITCH + row))
-                put(left, 4, load(a_tile, q * PITCH + row + 64))
-                put(right, 0, load(b_tile, q * PITCH + column))
-                put(right, 4, load(b_tile, q * PITCH + column + 64))
+                fill(left, 0, a_tile, q * PITCH + row)
+                fill(left, 4, a_tile, q * PITCH + row + 64)
+                fill(right, 0, b_tile, q * PITCH + column)
+                fill(right, 4, b_tile, q * PITCH + column + 64)
                 multiply(left, right, total)
             cuda.syncthreads()
 
@@ -272,7 +271,7 @@ def vectorised() -> Any:
             for half in range(2):
                 c, at = first_column + column + 64 * half, 8 * i + 4 * half
                 if is_wide and r < m and c < n:
-                    store(y, r * n + c, (total[at], total[at + 1], total[at + 2], total[at + 3]))
+                    drain(y, r * n + c, total, at)
                 for e in range(4):
                     if not is_wide and r < m and c + e < n:
                         y[r, c + e] = total[at + e]

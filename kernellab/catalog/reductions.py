@@ -10,7 +10,7 @@ import numpy as np
 
 from kernellab.catalog.elements import lanes
 from kernellab.kernel import Geometry, Kernel, Stage, covering
-from kernellab.problem import ELEMENTS, Array, Case, Operand, Sizes
+from kernellab.problem import ELEMENTS, Array, Arrays, Case, Cost, Operand, Sizes
 
 TREE = {"THREADS": 256}
 STREAM = {"THREADS": 512, "VECTORS": 4, "BLOCKS": 4}
@@ -77,6 +77,13 @@ def make_inputs(case: Case, rng: np.random.Generator) -> dict[str, Array]:
     if case.contents == "ones":
         x[...] = 1
     return {"x": x}
+
+
+def cost(sizes: Sizes, arrays: Arrays, answer: int = 0) -> Cost:
+    """Return every element read once, and one answer written, or one a row, of so many bytes or as x has them."""
+    each, answers = int(arrays["x"].dtype.itemsize), sizes.get("rows", 1)
+    count = answers * sizes["columns" if "columns" in sizes else "n"]
+    return Cost(bytes_read=each * count, bytes_written=(answer or each) * answers, flops=count)
 
 
 def roundings(sizes: Sizes) -> int:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from kernellab.catalog.copy import SIZES, special_values
-from kernellab.kernel import Geometry, Kernel, covering
-from kernellab.problem import Array, Arrays, Case, Cost, Operand, Problem, Sizes
+from kernellab.catalog.streams import EACH, cost_of
+from kernellab.kernel import Kernel
+from kernellab.problem import Array, Case, Operand, Problem
 
 
 def reference(x: Array) -> dict[str, Array]:
@@ -27,19 +28,13 @@ def make_inputs(case: Case, rng: np.random.Generator) -> dict[str, Array]:
     return {"x": x}
 
 
-def cost(sizes: Sizes, arrays: Arrays) -> Cost:
-    """Return four bytes read and four written for each element, and one comparison."""
-    n = sizes["n"]
-    return Cost(bytes_read=4 * n, bytes_written=4 * n, flops=n)
-
-
 PROBLEM = Problem(
     name="relu",
     summary="y = max(x, 0), NaN stays NaN",
     operands=(Operand("x", "float32", ("n",)), Operand("y", "float32", ("n",), role="out")),
     make_inputs=make_inputs,
     reference=reference,
-    cost=cost,
+    cost=cost_of(flops=1),
     cases=(
         Case("64 Ki elements", {"n": 2**16}),
         *(Case(f"{n} elements", {"n": n}) for n in SIZES),
@@ -98,7 +93,6 @@ def multiply() -> Any:
     return relu_multiply
 
 
-EACH = Geometry(block=(256,), grid=lambda at: (covering(at["n"], at["threads"]),))
 ARGUMENTS = ("x", "y", "n")
 
 LADDER = (

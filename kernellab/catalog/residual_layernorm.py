@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from kernellab.catalog import elements, layernorm, norms, row_twins, rows
-from kernellab.kernel import Kernel, Stage
-from kernellab.problem import ELEMENTS, Array, Arrays, Case, Cost, Operand, Problem, Sizes
+from kernellab.catalog import elements, layernorm, norms, row_rungs, row_twins, rows, twins
+from kernellab.kernel import Stage
+from kernellab.problem import Array, Arrays, Case, Cost, Operand, Problem, Sizes
 
 
 def reference(x: Array, residual: Array, weight: Array, bias: Array, eps: float) -> dict[str, Array]:
@@ -96,40 +96,20 @@ def unfused(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -> 
         write_flat(h, start, held, thread, is_aligned, value)
 
     norm = layernorm.registers(THREADS, GROUP, VECTORS, ROWS, element)
-    return residual_layernorm_unfused_add, row_twins.renamed(norm, "residual_layernorm_unfused_norm", x="h")
+    return residual_layernorm_unfused_add, twins.renamed(norm, "residual_layernorm_unfused_norm", x="h")
 
 
 ARGUMENTS = ("x", "residual", "weight", "bias", "y", "rows", "columns", "eps")
 
-REGISTERS = Kernel(
-    PROBLEM,
-    "registers",
-    ARGUMENTS,
-    rows.GROUPS,
-    registers,
-    rows.SHAPE,
-    constraint=rows.group_shape,
-    elements=ELEMENTS,
-    tuning=rows.TUNING,
-)
+REGISTERS = row_rungs.in_registers(PROBLEM, ARGUMENTS, registers)
 
 LADDER = (
-    Kernel(
-        PROBLEM,
-        "unfused",
-        ARGUMENTS,
-        rows.GROUPS,
+    row_rungs.unfused(
+        REGISTERS,
         unfused,
-        rows.SHAPE,
-        constraint=rows.group_shape,
-        elements=ELEMENTS,
-        stages=(
-            Stage("add", ("x", "residual", "h", "rows", "columns"), rows.FLAT),
-            Stage("norm", ("h", "weight", "bias", "y", "rows", "columns", "eps"), rows.GROUPS),
-        ),
-        temporaries=rows.BETWEEN,
-        tuning=rows.TUNING,
+        Stage("add", ("x", "residual", "h", "rows", "columns"), rows.FLAT),
+        Stage("norm", ("h", "weight", "bias", "y", "rows", "columns", "eps"), rows.GROUPS),
     ),
     REGISTERS,
-    rows.pipelined(REGISTERS, inputs=2),
+    row_rungs.pipelined(REGISTERS, inputs=2),
 )

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from kernellab.catalog import elements, norms, row_twins, rows
-from kernellab.kernel import Kernel, Stage
-from kernellab.problem import ELEMENTS, Array, Arrays, Case, Cost, Operand, Parameter, Problem, Sizes
+from kernellab.catalog import elements, group_twins, norms, row_rungs, row_twins, rows
+from kernellab.problem import Array, Arrays, Case, Cost, Operand, Parameter, Problem, Sizes
 
 
 def reference(x: Array, weight: Array, eps: float) -> dict[str, Array]:
@@ -61,9 +60,9 @@ def work_of(element: str, members: int, vectors: int) -> row_twins.Work:
 
     ITEMS, ZERO = vectors * elements.lanes(element), float32(0)
     IS_BLOCK = members > 32
-    lanes, _, width = row_twins.team(members)
-    (warp_sum, _), (last_sum, _) = row_twins.over_lanes(lanes), row_twins.over_lanes(width)
-    of_one, _, _ = row_twins.of_warps(members)
+    lanes, _, width = group_twins.team(members)
+    (warp_sum, _), (last_sum, _) = group_twins.over_lanes(lanes), group_twins.over_lanes(width)
+    of_one, _, _ = group_twins.of_warps(members)
     _, scale_row = norms.row_weighed(element, members, vectors)
     rsqrtf, fmaf, divide = cuda.libdevice.rsqrtf, cuda.libdevice.fmaf, cuda.libdevice.fdiv_rn
 
@@ -100,7 +99,7 @@ def two_pass(THREADS: int, element: str) -> Any:
     from numba import cuda, float32
 
     to_float, from_float = elements.conversions(element)
-    group_sum, divide = row_twins.exchanges(THREADS)["sum"], cuda.libdevice.fdiv_rn
+    group_sum, divide = group_twins.exchanges(THREADS)["sum"], cuda.libdevice.fdiv_rn
     rsqrtf, fmaf, ZERO = cuda.libdevice.rsqrtf, cuda.libdevice.fmaf, float32(0)
 
     def rmsnorm_two_pass(x, weight, y, eps):
@@ -130,7 +129,7 @@ def split(THREADS: int, VECTORS: int, element: str) -> Any:
     ITEMS = VECTORS * elements.lanes(element)
     HELD = THREADS * ITEMS
     read_row, write_row = row_twins.row_access(element, THREADS, VECTORS)
-    group_sum, divide = row_twins.exchanges(THREADS)["sum"], cuda.libdevice.fdiv_rn
+    group_sum, divide = group_twins.exchanges(THREADS)["sum"], cuda.libdevice.fdiv_rn
     _, scale_row = norms.row_weighed(element, THREADS, VECTORS)
     starts_at_vectors = row_twins.starts_at_vectors(element)
     rsqrtf, fmaf, ZERO = cuda.libdevice.rsqrtf, cuda.libdevice.fmaf, float32(0)
@@ -186,44 +185,17 @@ def registers(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -
     return rmsnorm_registers
 
 
-REGISTERS = Kernel(
-    PROBLEM,
-    "registers",
-    ("x", "weight", "y", "rows", "columns", "eps"),
-    rows.GROUPS,
-    registers,
-    rows.SHAPE,
-    constraint=rows.group_shape,
-    elements=ELEMENTS,
-    tuning=rows.TUNING,
-)
+REGISTERS = row_rungs.in_registers(PROBLEM, ("x", "weight", "y", "rows", "columns", "eps"), registers)
 
 LADDER = (
-    Kernel(
+    row_rungs.by_blocks(PROBLEM, "two_pass", ("x", "weight", "y", "columns", "eps"), two_pass),
+    row_rungs.split(
         PROBLEM,
-        "two_pass",
         ("x", "weight", "y", "columns", "eps"),
-        rows.BLOCK,
-        two_pass,
-        rows.BLOCKED,
-        elements=ELEMENTS,
-    ),
-    Kernel(
-        PROBLEM,
-        "split",
-        ("x", "weight", "y", "columns", "eps"),
-        rows.PARTS,
         split,
-        rows.SPLIT,
-        elements=ELEMENTS,
-        stages=(
-            Stage("partial", ("x", "squares", "columns", "parts"), rows.PARTS),
-            Stage("write", ("x", "weight", "squares", "y", "columns", "parts", "eps"), rows.PARTS),
-        ),
-        temporaries=rows.partials("squares"),
-        derived=rows.PARTED,
-        tuning=rows.SPLIT_TUNING,
+        ("squares",),
+        ("x", "weight", "squares", "y", "columns", "parts", "eps"),
     ),
     REGISTERS,
-    rows.pipelined(REGISTERS),
+    row_rungs.pipelined(REGISTERS),
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kernellab.catalog import cumsum, elements
+from kernellab.catalog import cumsum, cumsum_twins, elements
 from kernellab.kernel import Geometry, Kernel
 from kernellab.problem import ELEMENTS, Array, Arrays, Case, Cost, Operand, Parameter, Problem, Sizes
 
@@ -69,7 +69,7 @@ def block(THREADS: int, VECTORS: int, element: str) -> Any:
     """Make the twin of row_cumsum/block."""
     from numba import cuda, float32
 
-    read, before_warp, write = cumsum.tile_functions(THREADS, VECTORS, element)
+    read, before_warp, write = cumsum_twins.tile_functions(THREADS, VECTORS, element)
     EACH, WARPS = elements.lanes(element), THREADS // 32
     KEPT, TILE = VECTORS * EACH, THREADS * VECTORS * EACH
     ZERO = float32(0)

@@ -8,15 +8,7 @@ from typing import Any
 
 from kernellab.catalog import fold_twins, reductions
 from kernellab.catalog.max import reference
-from kernellab.problem import Arrays, Cost, Operand, Problem, Sizes
-
-
-def cost(sizes: Sizes, arrays: Arrays) -> Cost:
-    """Return every element read once, and one a row written."""
-    each = int(arrays["x"].dtype.itemsize)
-    count = sizes["rows"] * sizes["columns"]
-    return Cost(bytes_read=each * count, bytes_written=each * sizes["rows"], flops=count)
-
+from kernellab.problem import Operand, Problem
 
 PROBLEM = Problem(
     name="row_max",
@@ -27,7 +19,7 @@ PROBLEM = Problem(
     ),
     make_inputs=reductions.make_inputs,
     reference=reference,
-    cost=cost,
+    cost=reductions.cost,
     cases=reductions.row_cases(),
     roundings=0,
     refusal=reductions.refuse_empty,

@@ -10,19 +10,12 @@ import numpy as np
 
 from kernellab.catalog import fold_twins, reductions
 from kernellab.catalog.sum import reference
-from kernellab.problem import Array, Arrays, Case, Cost, Operand, Problem, Sizes
+from kernellab.problem import Array, Case, Operand, Problem
 
 
 def magnitude(x: Array) -> dict[str, Array]:
     """Return the sum of absolute values: what the rounding errors are in proportion to."""
     return reference(np.abs(x))
-
-
-def cost(sizes: Sizes, arrays: Arrays) -> Cost:
-    """Return every element read once, and one a row written."""
-    each = int(arrays["x"].dtype.itemsize)
-    count = sizes["rows"] * sizes["columns"]
-    return Cost(bytes_read=each * count, bytes_written=each * sizes["rows"], flops=count)
 
 
 PROBLEM = Problem(
@@ -34,7 +27,7 @@ PROBLEM = Problem(
     ),
     make_inputs=reductions.make_inputs,
     reference=reference,
-    cost=cost,
+    cost=reductions.cost,
     cases=(*reductions.row_cases(), Case("no columns", {"rows": 3, "columns": 0})),
     magnitude=magnitude,
     roundings=reductions.roundings,

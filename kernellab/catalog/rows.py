@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 
 from kernellab.arrays import spec_of
 from kernellab.catalog import elements
-from kernellab.errors import SpecError
-from kernellab.kernel import Geometry, Kernel, Tuning, covering
+from kernellab.kernel import Geometry, Tuning, covering
 from kernellab.problem import ELEMENTS, Array, Arrays, Case, Operand, Sizes
 
 Choose: TypeAlias = Callable[[Sizes, str], Mapping[str, int]]
@@ -93,25 +91,6 @@ def group_shape(constants: Sizes) -> str:
     return ""
 
 
-PARTS = Geometry(
-    block=("THREADS",), grid=lambda at: (at["rows"] * at["parts"],), static_shared=lambda at: 384
-)
-
-
-def part_count(at: Sizes) -> int:
-    """Return how many blocks share a row."""
-    per = elements.lanes(ELEMENTS[at["ELEMENT"]])
-    return covering(at["columns"], at["THREADS"] * at["VECTORS"] * per)
-
-
-PARTED = {"parts": part_count}
-
-
-def partials(*names: str) -> tuple[Operand, ...]:
-    """Return temporaries of one float32 for each part of each row."""
-    return tuple(Operand(name, "float32", ("rows", "parts"), role="scratch") for name in names)
-
-
 def shape_for(sizes: Sizes, element: str) -> dict[str, int]:
     """Return the launch shape for a row's length, as measured on an H200.
 
@@ -150,88 +129,12 @@ def computing(threads: int, rows: Mapping[str, int]) -> Choose:
     return choose
 
 
-def stays(at: Sizes) -> tuple[int, ...]:
-    """Return the blocks that stay and take row after row, as many as leave none with a row less than it could."""
-    per = at["VECTORS"] * elements.lanes(ELEMENTS[at["ELEMENT"]])
-    held = at["THREADS"] * per
-    if at["columns"] > held:
-        rule = f"THREADS times VECTORS vectors hold {held}"
-        raise SpecError(f"blocks that stay: rows have {at['columns']} columns, {rule}; raise VECTORS")
-    resident = at["BLOCKS"] * at["multiprocessors"]
-    return (covering(at["rows"], covering(at["rows"], resident)) if at["rows"] and at["columns"] else 0,)
-
-
-def staying(inputs: int = 1) -> Geometry:
-    """Return the geometry of blocks that keep a row of so many arrays on its way in shared memory."""
-    return Geometry(
-        block=("THREADS",),
-        grid=stays,
-        static_shared=lambda at: 1024,
-        dynamic_shared=lambda at: inputs * 16 * at["THREADS"] * at["VECTORS"],
-    )
-
-
-def staying_shape(inputs: int = 1) -> Choose:
-    """Return the choice of a launch shape for rows of so many arrays on their way.
-
-    128 bytes a thread, which keeps none of them in registers, and 1024 threads on a multiprocessor: the shared
-    memory of a block that needs more is not there.
-    """
-
-    def choose(sizes: Sizes, element: str) -> dict[str, int]:
-        vectors = max(1, covering(sizes["columns"], elements.lanes(element)))
-        threads = min(1024, 32 * covering(vectors, 32 * 8 // inputs))
-        return {"THREADS": threads, "VECTORS": covering(vectors, threads), "BLOCKS": 1024 // threads}
-
-    return choose
-
-
-def in_vectors(inputs: int = 1) -> Callable[[Sizes], str]:
-    """Return what says why rows of so many arrays cannot be on their way as vectors of 16 bytes, or nothing."""
-    most = LONGEST // inputs
-
-    def refusal(sizes: Sizes) -> str:
-        columns = sizes["columns"]
-        if columns % 8:
-            return f"rows have {columns} columns, they must be a multiple of 8; pad them, or take registers"
-        if columns > most:
-            return f"rows have {columns} columns, a block holds {most}; take split or registers"
-        return ""
-
-    return refusal
-
-
-def pipelined(registers: Kernel, inputs: int = 1) -> Kernel:
-    """Return the rung whose blocks stay, from that which keeps rows in registers, its fallback."""
-    return replace(
-        registers,
-        name="pipelined",
-        geometry=staying(inputs),
-        twin="Numba has no asynchronous copies from global to shared memory",
-        constants={**PIPELINED, "ELEMENT": registers.constants["ELEMENT"]},
-        constraint=None,
-        tuning=Tuning(PIPELINED, staying_shape(inputs)),
-        requires=("sm_80",),
-        alignment=16,
-        refusal=in_vectors(inputs),
-        fallback=registers,
-    )
-
-
-def split_shape_for(sizes: Sizes, element: str) -> dict[str, int]:
-    """Return the launch shape of rows that several blocks share."""
-    return {"THREADS": 256, "VECTORS": ITEMS_HELD // elements.lanes(element)}
-
-
 ITEMS_HELD = 32
 """Values of a row that a thread keeps in registers: 64 registers a thread in all, 1024 threads on an SM."""
 BLOCKED = {"THREADS": 256}
-SPLIT = {"THREADS": 128, "VECTORS": 2}
-PIPELINED = {"THREADS": 256, "VECTORS": 4, "BLOCKS": 2}
 SHAPE = {"THREADS": 128, "GROUP": 128, "VECTORS": 2, "ROWS": 1}
 """The launch shape that stands in the ``.cu`` files; `bind` takes that of the row's length."""
 TUNING = Tuning(SHAPE, shape_for)
-SPLIT_TUNING = Tuning(SPLIT, split_shape_for)
 LONGEST = 1024 * ITEMS_HELD
 """Columns up to which one block holds a row."""
 

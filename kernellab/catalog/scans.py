@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from kernellab.catalog.folds import ALL_LANES
+from kernellab.catalog.twins import ALL_LANES
 
 NOTHING, AGGREGATE, PREFIX = 0, 1, 2
 

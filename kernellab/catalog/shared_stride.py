@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kernellab.catalog import vectors
+from kernellab.catalog import twins, vectors
 from kernellab.kernel import Geometry, Kernel
 from kernellab.problem import Array, Arrays, Case, Cost, Operand, Parameter, Problem, Sizes
 
@@ -80,7 +80,7 @@ def word_reader(name: str, SIDE: int, PITCH: int) -> Any:
         value = tile[element // SIDE, element % SIDE]
         y[b, c, lane] = value
 
-    return renamed(reader, name)
+    return twins.renamed(reader, name)
 
 
 def vector_reader(name: str, SIDE: int, PITCH: int, WIDTH: int) -> Any:
@@ -105,13 +105,7 @@ def vector_reader(name: str, SIDE: int, PITCH: int, WIDTH: int) -> Any:
         value = load(tile, WIDTH * (element // SIDE * PITCH + element % SIDE))
         store(y, WIDTH * thread, value)
 
-    return renamed(reader, name)
-
-
-def renamed(function: Any, name: str) -> Any:
-    """Return the function under the name that profilers show."""
-    function.__name__ = function.__qualname__ = name
-    return function
+    return twins.renamed(reader, name)
 
 
 def words(SIDE: int, ROW: int) -> Any:

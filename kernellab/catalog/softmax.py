@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from kernellab.catalog import elements, row_twins, rows
-from kernellab.kernel import Kernel, Stage
-from kernellab.problem import ELEMENTS, Array, Arrays, Case, Cost, Operand, Problem, Sizes
+from kernellab.catalog import elements, group_twins, row_rungs, row_twins, rows, twins
+from kernellab.problem import Array, Arrays, Case, Cost, Operand, Problem, Sizes
 
 
 def reference(x: Array) -> dict[str, Array]:
@@ -70,7 +69,7 @@ def raising(element: str) -> tuple[Any, Any, Any]:
     from numba import cuda, float32
 
     expf, fmaf = cuda.libdevice.expf, cuda.libdevice.fmaf
-    power_of_two = row_twins.approximation("ex2.approx.ftz.f32")
+    power_of_two = twins.approximation("ex2.approx.ftz.f32")
     LOG2_E, IS_WIDE = float32(math.log2(math.e)), element == "float32"  # noqa: N806
 
     @cuda.jit(device=True, forceinline=True)
@@ -95,10 +94,10 @@ def merging(element: str, members: int) -> tuple[Any, Any]:
 
     _, raised, _ = raising(element)
     fmaxf, STEPS = cuda.libdevice.fmaxf, (16, 8, 4, 2, 1)  # noqa: N806
-    _, _, WIDTH = row_twins.team(members)  # noqa: N806
+    _, _, WIDTH = group_twins.team(members)  # noqa: N806
     LAST = tuple(step for step in STEPS if step < WIDTH)  # noqa: N806
-    ALL, NONE = row_twins.ALL_LANES, (float32(-np.inf), float32(0))  # noqa: N806
-    _, of_two, _ = row_twins.of_warps(members)
+    ALL, NONE = twins.ALL_LANES, (float32(-np.inf), float32(0))  # noqa: N806
+    _, of_two, _ = group_twins.of_warps(members)
 
     @cuda.jit(device=True, forceinline=True)
     def merge(a, b):
@@ -130,13 +129,13 @@ def work(element: str, members: int, vectors: int) -> row_twins.Work:
 
     ITEMS = vectors * elements.lanes(element)  # noqa: N806
     ZERO, LOWEST = float32(0), float32(-np.inf)  # noqa: N806
-    lanes, _, width = row_twins.team(members)
+    lanes, _, width = group_twins.team(members)
     IS_BLOCK = members > 32  # noqa: N806
-    (warp_sum, warp_max), (last_sum, last_max) = row_twins.over_lanes(lanes), row_twins.over_lanes(width)
+    (warp_sum, warp_max), (last_sum, last_max) = group_twins.over_lanes(lanes), group_twins.over_lanes(width)
     unit_of, raised, raised_from = raising(element)
     merge, _ = merging(element, 32)
-    _, of_two, _ = row_twins.of_warps(members)
-    add_up, fmaxf, divide = row_twins.sum_of(ITEMS), cuda.libdevice.fmaxf, cuda.libdevice.fdiv_rn
+    _, of_two, _ = group_twins.of_warps(members)
+    add_up, fmaxf, divide = twins.sum_of(ITEMS), cuda.libdevice.fmaxf, cuda.libdevice.fdiv_rn
 
     @cuda.jit(device=True, forceinline=True)
     def take(value, base, held, member, is_aligned):
@@ -173,8 +172,8 @@ def three_pass(THREADS: int, element: str) -> Any:
     from numba import cuda, float32
 
     to_float, from_float = elements.conversions(element)
-    exponential, reciprocal = row_twins.exponential(element), cuda.libdevice.frcp_rn
-    fmaxf, exchanges = cuda.libdevice.fmaxf, row_twins.exchanges(THREADS)
+    exponential, reciprocal = twins.exponential(element), cuda.libdevice.frcp_rn
+    fmaxf, exchanges = cuda.libdevice.fmaxf, group_twins.exchanges(THREADS)
     group_sum, group_max = exchanges["sum"], exchanges["max"]
     ZERO, LOWEST = float32(0), float32(-np.inf)  # noqa: N806
 
@@ -209,7 +208,7 @@ def online(THREADS: int, element: str) -> Any:
     from numba import cuda, float32
 
     to_float, from_float = elements.conversions(element)
-    exponential, reciprocal = row_twins.exponential(element), cuda.libdevice.frcp_rn
+    exponential, reciprocal = twins.exponential(element), cuda.libdevice.frcp_rn
     merge, group_softmax = merging("float32", THREADS)
     ZERO, ONE, LOWEST = float32(0), float32(1), float32(-np.inf)  # noqa: N806
 
@@ -296,39 +295,18 @@ def split(THREADS: int, VECTORS: int, element: str) -> Any:
     return softmax_split_partial, softmax_split_write
 
 
-REGISTERS = Kernel(
-    PROBLEM,
-    "registers",
-    ("x", "y", "rows", "columns"),
-    rows.GROUPS,
-    registers,
-    rows.SHAPE,
-    constraint=rows.group_shape,
-    elements=ELEMENTS,
-    tuning=rows.TUNING,
-)
+REGISTERS = row_rungs.in_registers(PROBLEM, ("x", "y", "rows", "columns"), registers)
 
 LADDER = (
-    Kernel(
-        PROBLEM, "three_pass", ("x", "y", "columns"), rows.BLOCK, three_pass, rows.BLOCKED, elements=ELEMENTS
-    ),
-    Kernel(PROBLEM, "online", ("x", "y", "columns"), rows.BLOCK, online, rows.BLOCKED, elements=ELEMENTS),
-    Kernel(
+    row_rungs.by_blocks(PROBLEM, "three_pass", ("x", "y", "columns"), three_pass),
+    row_rungs.by_blocks(PROBLEM, "online", ("x", "y", "columns"), online),
+    row_rungs.split(
         PROBLEM,
-        "split",
         ("x", "y", "columns"),
-        rows.PARTS,
         split,
-        rows.SPLIT,
-        elements=ELEMENTS,
-        stages=(
-            Stage("partial", ("x", "tops", "sums", "columns", "parts"), rows.PARTS),
-            Stage("write", ("x", "tops", "sums", "y", "columns", "parts"), rows.PARTS),
-        ),
-        temporaries=rows.partials("tops", "sums"),
-        derived=rows.PARTED,
-        tuning=rows.SPLIT_TUNING,
+        ("tops", "sums"),
+        ("x", "tops", "sums", "y", "columns", "parts"),
     ),
     REGISTERS,
-    rows.pipelined(REGISTERS),
+    row_rungs.pipelined(REGISTERS),
 )

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kernellab.catalog import elements, row_twins, rows, softmax
+from kernellab.catalog import elements, row_rungs, row_twins, rows, softmax, twins
 from kernellab.kernel import Geometry, Kernel, Tuning, covering
 from kernellab.problem import ELEMENTS, Array, Arrays, Case, Cost, Operand, Parameter, Problem, Sizes
 
@@ -174,7 +174,7 @@ def online(THREADS: int, element: str) -> Any:
     from numba import cuda, float32
 
     _, from_float = elements.conversions(element)
-    exponential, reciprocal = row_twins.exponential(element), cuda.libdevice.frcp_rn
+    exponential, reciprocal = twins.exponential(element), cuda.libdevice.frcp_rn
     merge, group_softmax = softmax.merging("float32", THREADS)
     logit, loss_of = reading(element), losing()
     ZERO, ONE, LOWEST, NAN = float32(0), float32(1), float32(-np.inf), float32(np.nan)
@@ -217,9 +217,8 @@ def registers(THREADS: int, GROUP: int, VECTORS: int, element: str) -> Any:
     work = softmax.work(element, GROUP, VECTORS)
     take, meet, merge = work.take, work.meet, work.merge
     _, raised, raised_from = softmax.raising(element)
-    load, _ = elements.vector_access(element)
+    fill, _ = elements.register_access(element)
     to_float, from_float = elements.conversions(element)
-    put, take_all, added = row_twins.put(PER), row_twins.taken(PER), row_twins.summed(PER)
     starts_at_vectors = row_twins.starts_at_vectors(element)
     logit, loss_of, divide = reading(element), losing(), cuda.libdevice.fdiv_rn
     ZERO, ONE, LOWEST, NAN = float32(0), float32(1), float32(-np.inf), float32(np.nan)
@@ -231,14 +230,16 @@ def registers(THREADS: int, GROUP: int, VECTORS: int, element: str) -> Any:
 
     @cuda.jit(device=True, forceinline=True)
     def gather(x, bias, r, start, held, member, is_aligned, value):
+        added = cuda.local.array(PER, float32)
         read_row(x, r, start, held, member, is_aligned, LOWEST, value, 0)
         if bias.size:
             if is_aligned:
                 for v in range(VECTORS):
                     at = (v * GROUP + member) * PER
                     if at < held:
-                        here = take_all(value, v * PER)
-                        put(value, v * PER, added(here, load(bias, start + at)))
+                        fill(added, 0, bias, start + at)
+                        for i in range(PER):
+                            value[v * PER + i] += added[i]
             else:
                 for i in range(ITEMS):
                     if i * GROUP + member < held:
@@ -310,15 +311,7 @@ ARGUMENTS = ("x", "labels", "bias", "dx", "loss")
 SHAPE = {"THREADS": 128, "GROUP": 128, "VECTORS": 2}
 
 LADDER = (
-    Kernel(
-        PROBLEM,
-        "online",
-        (*ARGUMENTS, "columns", "biases", "scale"),
-        rows.BLOCK,
-        online,
-        rows.BLOCKED,
-        elements=ELEMENTS,
-    ),
+    row_rungs.by_blocks(PROBLEM, "online", (*ARGUMENTS, "columns", "biases", "scale"), online),
     Kernel(
         PROBLEM,
         "registers",

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kernellab.catalog import elements, philox, row_twins, rows, softmax
-from kernellab.kernel import Kernel, Stage, Tuning, covering
-from kernellab.problem import ELEMENTS, Array, Arrays, Cost, Problem, Sizes
+from kernellab.catalog import elements, philox, row_rungs, row_twins, rows, softmax, twins
+from kernellab.kernel import Stage, Tuning, covering
+from kernellab.problem import Array, Arrays, Cost, Problem, Sizes
 
 
 def reference(x: Array, p: float, seed: int) -> dict[str, Array]:
@@ -103,7 +103,7 @@ def unfused(THREADS: int, GROUP: int, VECTORS: int, ROWS: int, element: str) -> 
         write_flat(y, start, held, thread, is_aligned, value)
 
     first = softmax.registers(THREADS, GROUP, VECTORS, ROWS, element)
-    return row_twins.renamed(first, "softmax_dropout_unfused_softmax", y="h"), softmax_dropout_unfused_dropout
+    return twins.renamed(first, "softmax_dropout_unfused_softmax", y="h"), softmax_dropout_unfused_dropout
 
 
 ARGUMENTS = ("x", "y", "rows", "columns", "p", "seed")
@@ -125,35 +125,15 @@ def shape_for(sizes: Sizes, element: str) -> Mapping[str, int]:
 
 TUNING = Tuning(rows.SHAPE, shape_for)
 
-REGISTERS = Kernel(
-    PROBLEM,
-    "registers",
-    ARGUMENTS,
-    rows.GROUPS,
-    registers,
-    rows.SHAPE,
-    constraint=rows.group_shape,
-    elements=ELEMENTS,
-    tuning=TUNING,
-)
+REGISTERS = row_rungs.in_registers(PROBLEM, ARGUMENTS, registers, TUNING)
 
 LADDER = (
-    Kernel(
-        PROBLEM,
-        "unfused",
-        ARGUMENTS,
-        rows.GROUPS,
+    row_rungs.unfused(
+        REGISTERS,
         unfused,
-        rows.SHAPE,
-        constraint=rows.group_shape,
-        elements=ELEMENTS,
-        stages=(
-            Stage("softmax", ("x", "h", "rows", "columns"), rows.GROUPS),
-            Stage("dropout", ("h", "y", "rows", "columns", "p", "seed"), rows.FLAT),
-        ),
-        temporaries=rows.BETWEEN,
-        tuning=TUNING,
+        Stage("softmax", ("x", "h", "rows", "columns"), rows.GROUPS),
+        Stage("dropout", ("h", "y", "rows", "columns", "p", "seed"), rows.FLAT),
     ),
     REGISTERS,
-    rows.pipelined(REGISTERS),
+    row_rungs.pipelined(REGISTERS),
 )

@@ -15,6 +15,9 @@ THREADS = 256
 THREADS_RESIDENT = 2048
 """What a multiprocessor of an H200 holds at once."""
 
+EACH = Geometry((THREADS,), lambda at: (covering(at["n"], at["threads"]),))
+"""An element a thread."""
+
 UNROLLED = {"VECTORS": 4}
 
 

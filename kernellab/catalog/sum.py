@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kernellab.catalog import fold_twins, reductions
-from kernellab.problem import Array, Arrays, Case, Cost, Operand, Problem, Sizes
+from kernellab.problem import Array, Case, Operand, Problem
 
 
 def reference(x: Array) -> dict[str, Array]:
@@ -20,12 +20,6 @@ def reference(x: Array) -> dict[str, Array]:
 def magnitude(x: Array) -> dict[str, Array]:
     """Return the sum of absolute values: what the rounding errors are in proportion to."""
     return reference(np.abs(x))
-
-
-def cost(sizes: Sizes, arrays: Arrays) -> Cost:
-    """Return every element read once, and one written."""
-    each = int(arrays["x"].dtype.itemsize)
-    return Cost(bytes_read=each * sizes["n"], bytes_written=each, flops=sizes["n"])
 
 
 # A half accumulator stops at 2048; and 65520 overflows, where the answer is rounded and not before.
@@ -42,7 +36,7 @@ PROBLEM = Problem(
     ),
     make_inputs=reductions.make_inputs,
     reference=reference,
-    cost=cost,
+    cost=reductions.cost,
     cases=reductions.cases() + OVERFLOW + (Case("0 elements", {"n": 0}),),
     magnitude=magnitude,
     roundings=reductions.roundings,

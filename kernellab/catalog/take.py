@@ -11,6 +11,7 @@ import numpy as np
 
 from kernellab.catalog import vectors
 from kernellab.catalog.copy import random_bits
+from kernellab.catalog.streams import EACH
 from kernellab.kernel import Geometry, Kernel, covering
 from kernellab.problem import MOVED, Array, Arrays, Case, Cost, Operand, Problem, Sizes, dtype_named
 
@@ -130,7 +131,6 @@ def in_registers(constants: Sizes) -> str:
 
 
 ARGUMENTS = ("table", "index", "y", "length", "n")
-EACH = Geometry((256,), lambda at: (covering(at["n"], at["threads"]),))
 PAIRED = Geometry((256,), lambda at: (max(1, covering(at["n"] // 2, at["threads"] * at["PAIRS"])),))
 
 SCALAR = Kernel(PROBLEM, "scalar", ARGUMENTS, EACH, scalar, elements=MOVED)

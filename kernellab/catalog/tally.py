@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from kernellab.catalog.reductions import whole_warps
+from kernellab.catalog.streams import EACH
 from kernellab.kernel import Geometry, Kernel, covering
 from kernellab.problem import Array, Arrays, Case, Cost, Operand, Problem, Sizes
 
@@ -122,13 +124,6 @@ def block(THREADS: int, BLOCKS: int) -> Any:
     return tally_block
 
 
-def whole_warps(constants: Sizes) -> str:
-    """Return why the block does not suit the kernel, or nothing."""
-    threads = constants["THREADS"]
-    is_right = threads % WARP == 0 and WARP <= threads <= 1024
-    return "" if is_right else f"THREADS is {threads}, it must be a multiple of 32 up to 1024; take 512"
-
-
 def few_bins(sizes: Sizes) -> str:
     """Return why a block cannot keep the counts, or nothing."""
     bins = sizes["bins"]
@@ -138,8 +133,6 @@ def few_bins(sizes: Sizes) -> str:
         else ""
     )
 
-
-EACH = Geometry((256,), lambda at: (covering(at["n"], at["threads"]),))
 
 LADDER = (
     Kernel(PROBLEM, "contended", ("keys", "counts", "n"), EACH, contended),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kernellab.catalog.reductions import whole_warps
 from kernellab.catalog.streams import THREADS
 from kernellab.kernel import Geometry, covering
 from kernellab.problem import ELEMENTS, Array, Case, Operand, Sizes
@@ -69,13 +70,10 @@ def listed(name: str, dtype: str = "element", role: Any = "inout") -> Operand:
     return Operand(name, dtype, ("n",), role=role, is_list=True)
 
 
-def in_shares(share: Callable[[Sizes], int], block: Any = "THREADS") -> Geometry:
+def in_shares(share: Callable[[Sizes], int]) -> Geometry:
     """Return as many blocks as cover one array, each with a share of so many elements."""
-    return Geometry((block,), lambda at: (covering(at["n"], share(at)),))
+    return Geometry(("THREADS",), lambda at: (covering(at["n"], share(at)),))
 
-
-THREAD_EACH = in_shares(lambda at: THREADS, THREADS)
-"""An element a thread."""
 
 TABLE = Geometry(("THREADS",), lambda at: (at["blocks"],))
 """The blocks that a table needs."""
@@ -88,11 +86,8 @@ def chosen_for(sizes: Sizes, element: str) -> dict[str, int]:
 
 def in_limits(constants: Sizes) -> str:
     """Return why a launch of such a shape cannot be, or nothing."""
-    if constants["THREADS"] % 32 or not 32 <= constants["THREADS"] <= 1024:
-        return f"THREADS is {constants['THREADS']}, it must be whole warps, at most 1024; take 256"
-    vectors = constants["VECTORS"]
-    if not 1 <= vectors <= 16:
-        return f"VECTORS is {vectors}, it must be 1 to 16; take 4"
+    if broken := whole_warps(constants):
+        return broken
     for name, most in (("ROUNDS", 1024), ("BLOCKS", 2**20), ("TENSORS", MOST_TENSORS)):
         if not 1 <= constants.get(name, 1) <= most:
             return f"{name} is {constants[name]}, it must be 1 to {most}; take {SHAPE.get(name, 4)}"
@@ -102,6 +97,20 @@ def in_limits(constants: Sizes) -> str:
 def nbytes(given: Any) -> int:
     """Return the bytes of an array or of a list of such."""
     return sum(int(array.size) * int(array.dtype.itemsize) for array in each_of(given))
+
+
+def gradients(case: Case, rng: np.random.Generator) -> Any:
+    """Return an array or a list of gradients, with the contents that the case names."""
+
+    def make(n: int) -> Array:
+        if case.contents == "special values":
+            return special(n, rng)
+        values = rng.standard_normal(n, np.float32)
+        if case.contents == "infinite" and n:
+            values[n // 2] = np.inf
+        return values
+
+    return made(case, make)
 
 
 def special(n: int, rng: np.random.Generator) -> Array:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kernellab.catalog import elements, vectors
+from kernellab.catalog import elements, twins, vectors
 from kernellab.catalog.copy import random_bits, special_values, width
 from kernellab.kernel import TWIN_DTYPES, Geometry, Kernel, Tuning, covering
 from kernellab.problem import MOVED, Array, Arrays, Case, Cost, Operand, Problem, Sizes
@@ -80,37 +80,11 @@ def naive(TILE: int) -> Any:
     return transpose_naive
 
 
-def tiled(TILE: int) -> Any:
-    """Make the twin of transpose/tiled."""
+def _staged(name: str, TILE: int, PITCH: int) -> Any:
+    """Make a twin that goes through a tile in shared memory, with rows PITCH elements apart."""
     from numba import cuda, float32
 
-    def transpose_tiled(x, y):
-        tile = cuda.shared.array((TILE, TILE), float32)
-        tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
-        first_row = (cuda.blockIdx.z * cuda.gridDim.y + cuda.blockIdx.y) * TILE
-        first_column = cuda.blockIdx.x * TILE
-
-        # Read rows of x; lanes outside must still reach the barrier.
-        if first_row + ty < x.shape[0] and first_column + tx < x.shape[1]:
-            value = x[first_row + ty, first_column + tx]
-            tile[ty, tx] = value
-        cuda.syncthreads()
-
-        # Write rows of y, reading columns of the tile.
-        if first_column + ty < y.shape[0] and first_row + tx < y.shape[1]:
-            turned = tile[tx, ty]
-            y[first_column + ty, first_row + tx] = turned
-
-    return transpose_tiled
-
-
-def padded(TILE: int) -> Any:
-    """Make the twin of transpose/padded."""
-    from numba import cuda, float32
-
-    PITCH = TILE + 1
-
-    def transpose_padded(x, y):
+    def staged(x, y):
         tile = cuda.shared.array((TILE, PITCH), float32)
         tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
         first_row = (cuda.blockIdx.z * cuda.gridDim.y + cuda.blockIdx.y) * TILE
@@ -127,7 +101,17 @@ def padded(TILE: int) -> Any:
             turned = tile[tx, ty]
             y[first_column + ty, first_row + tx] = turned
 
-    return transpose_padded
+    return twins.renamed(staged, name)
+
+
+def tiled(TILE: int) -> Any:
+    """Make the twin of transpose/tiled."""
+    return _staged("transpose_tiled", TILE, TILE)
+
+
+def padded(TILE: int) -> Any:
+    """Make the twin of transpose/padded."""
+    return _staged("transpose_padded", TILE, TILE + 1)
 
 
 def swizzled(TILE: int) -> Any:

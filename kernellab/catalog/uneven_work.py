@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from kernellab.catalog.copy import SIZES, special_values
-from kernellab.kernel import Geometry, Kernel, covering
+from kernellab.catalog.streams import EACH
+from kernellab.kernel import Kernel
 from kernellab.problem import Array, Arrays, Case, Cost, Operand, Problem, Sizes
 
 MOST_TRIPS = 64
@@ -103,8 +104,6 @@ def in_order() -> Any:
 
     return uneven_work_sorted
 
-
-EACH = Geometry(block=(256,), grid=lambda at: (covering(at["n"], at["threads"]),))
 
 LADDER = (
     Kernel(PROBLEM, "unsorted", ("x", "trips", "y", "n"), EACH, unsorted),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from kernellab.catalog import elements, gradient_twins, tensors
+from kernellab.catalog.streams import EACH
 from kernellab.kernel import Kernel, Tuning
 from kernellab.problem import ELEMENTS, Array, Arrays, Case, Cost, Parameter, Problem, Sizes
 from kernellab.tensor_lists import each_of, mapped
@@ -37,17 +38,8 @@ def reference(x: Any, found: Array, inv_scale: Array, norm: Array, max_norm: flo
 
 def make_inputs(case: Case, rng: np.random.Generator) -> dict[str, Any]:
     """Return gradients of which, but for lists, some are not finite."""
-
-    def make(n: int) -> Array:
-        if case.contents == "special values":
-            return tensors.special(n, rng)
-        values = rng.standard_normal(n, dtype=np.float32)
-        if case.contents == "infinite" and n:
-            values[n // 2] = np.inf
-        return values
-
     return {
-        "x": tensors.made(case, make),
+        "x": tensors.gradients(case, rng),
         "found": np.zeros(1, np.float32),
         "inv_scale": np.full(1, 2.0**-10, np.float32),
         "norm": np.full(1, 3000.0, np.float32),
@@ -148,7 +140,7 @@ def _share(at: Sizes) -> int:
     return at["THREADS"] * at["VECTORS"] * elements.lanes(ELEMENTS[at["ELEMENT"]])
 
 
-SCALAR = Kernel(PROBLEM, "scalar", ("x", *ARGUMENTS, "n"), tensors.THREAD_EACH, scalar, elements=ELEMENTS)
+SCALAR = Kernel(PROBLEM, "scalar", ("x", *ARGUMENTS, "n"), EACH, scalar, elements=ELEMENTS)
 
 WIDE = {"THREADS": 128, "VECTORS": 1, "KEEPS": 0}
 MULTI = {"THREADS": 128, "VECTORS": 2, "TENSORS": tensors.SHAPE["TENSORS"]}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from catalog_runs import run
 
-from kernellab.catalog import gelus, kernel, norms, philox, rows, softmax
+from kernellab.catalog import gelus, kernel, norms, philox, row_rungs, rows, softmax
 from kernellab.checks import Limits
 from kernellab.compile import compile_cuda
 from kernellab.devices.emulated import EmulatedDevice
@@ -292,9 +292,9 @@ def test_rows_that_cannot_be_on_their_way_go_by_registers():
 
 def test_blocks_that_stay_share_the_rows_evenly():
     at = {"rows": 16384, "columns": 8192, "THREADS": 512, "VECTORS": 4, "BLOCKS": 4, "ELEMENT": 0}
-    assert rows.stays({**at, "multiprocessors": 132}) == (512,)
-    assert rows.stays({**at, "rows": 3, "multiprocessors": 132}) == (3,)
-    assert rows.stays({**at, "rows": 0, "multiprocessors": 132}) == (0,)
+    assert row_rungs.stays({**at, "multiprocessors": 132}) == (512,)
+    assert row_rungs.stays({**at, "rows": 3, "multiprocessors": 132}) == (3,)
+    assert row_rungs.stays({**at, "rows": 0, "multiprocessors": 132}) == (0,)
 
 
 def test_the_mean_of_halves_neither_overflows_nor_stops_counting():
