@@ -36,7 +36,7 @@ def sources() -> Mapping[str, str]:
     Raises
     ------
     UnavailableError
-        If CuPy is not here, or keeps what generates it elsewhere.
+        If CuPy is not here, finds no folder for its cache, or keeps what generates it elsewhere.
     """
     try:
         return {
@@ -46,6 +46,10 @@ def sources() -> Mapping[str, str]:
             "fuse": _fused(),
             "jit": _transpiled(),
         }
+    except OSError as error:  # CuPy makes its cache's folder when it is imported
+        raise UnavailableError(
+            f"auto-fusion: CuPy cannot be imported ({error}); set CUPY_CACHE_DIR to a folder that can be written"
+        ) from error
     except (ImportError, AttributeError, TypeError, ValueError, RuntimeError) as error:
         raise UnavailableError(
             f"auto-fusion: CuPy's generated source is not to be had here ({error!r}); "

@@ -225,6 +225,16 @@ def test_without_cupy_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.undo()
 
 
+def test_cupy_without_a_folder_for_its_cache_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> None:
+        raise FileNotFoundError(2, "No such file or directory", "/proc/.cupy")
+
+    generated.sources.cache_clear()
+    monkeypatch.setattr(generated, "_fused", nowhere)
+    with pytest.raises(UnavailableError, match=r"cannot be imported .*'/proc/.cupy'\); set CUPY_CACHE_DIR"):
+        generated.sources()
+
+
 @pytest.mark.parametrize(
     ("got", "found"),
     [
