@@ -118,13 +118,11 @@ def vectorised(THREADS: int, VECTORS: int, BLOCKS: int, element: str) -> tuple[A
     return global_norm_vectorised_add, global_norm_vectorised_root
 
 
-def _share(at: Sizes) -> int:
-    return at["THREADS"] * at["VECTORS"] * at.get("ROUNDS", 1) * elements.lanes(ELEMENTS[at["ELEMENT"]])
-
-
 ROOT = Geometry(("THREADS",), lambda at: (1,), static_shared=lambda at: 128)
 BY_BLOCKS = Geometry(
-    ("THREADS",), lambda at: (min(at["BLOCKS"], covering(at["n"], _share(at))),), static_shared=lambda at: 128
+    ("THREADS",),
+    lambda at: (min(at["BLOCKS"], covering(at["n"], tensors.share(at))),),
+    static_shared=lambda at: 128,
 )
 
 ATOMIC = Kernel(
@@ -179,7 +177,7 @@ LADDER = (
         temporaries=(Operand("partials", "float32", ("blocks",), role="scratch"),),
         derived={"blocks": lambda at: at["blocks"]},
         table=("x",),
-        chunk=_share,
+        chunk=tensors.share,
         constraint=tensors.in_limits,
         tuning=Tuning(SHAPE, tensors.chosen_for),
     ),

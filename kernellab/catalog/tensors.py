@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kernellab.catalog.elements import lanes
 from kernellab.catalog.reductions import whole_warps
 from kernellab.catalog.streams import THREADS
 from kernellab.kernel import Geometry, covering
@@ -70,9 +71,14 @@ def listed(name: str, dtype: str = "element", role: Any = "inout") -> Operand:
     return Operand(name, dtype, ("n",), role=role, is_list=True)
 
 
-def in_shares(share: Callable[[Sizes], int]) -> Geometry:
+def share(at: Sizes) -> int:
+    """Return the elements that a block takes: some vectors a thread."""
+    return at["THREADS"] * at["VECTORS"] * at.get("ROUNDS", 1) * lanes(ELEMENTS[at["ELEMENT"]])
+
+
+def in_shares(each: Callable[[Sizes], int]) -> Geometry:
     """Return as many blocks as cover one array, each with a share of so many elements."""
-    return Geometry(("THREADS",), lambda at: (covering(at["n"], share(at)),))
+    return Geometry(("THREADS",), lambda at: (covering(at["n"], each(at)),))
 
 
 TABLE = Geometry(("THREADS",), lambda at: (at["blocks"],))

@@ -136,10 +136,6 @@ def vectorised(THREADS: int, VECTORS: int, KEEPS: int, element: str) -> Any:
 ARGUMENTS = ("found", "inv_scale", "norm", "max_norm")
 
 
-def _share(at: Sizes) -> int:
-    return at["THREADS"] * at["VECTORS"] * elements.lanes(ELEMENTS[at["ELEMENT"]])
-
-
 SCALAR = Kernel(PROBLEM, "scalar", ("x", *ARGUMENTS, "n"), EACH, scalar, elements=ELEMENTS)
 
 WIDE = {"THREADS": 128, "VECTORS": 1, "KEEPS": 0}
@@ -152,7 +148,7 @@ LADDER = (
         PROBLEM,
         "vectorised",
         ("x", *ARGUMENTS, "n"),
-        tensors.in_shares(_share),
+        tensors.in_shares(tensors.share),
         vectorised,
         WIDE,
         elements=ELEMENTS,
@@ -169,7 +165,7 @@ LADDER = (
         {**MULTI, "KEEPS": 0},
         elements=ELEMENTS,
         table=("x",),
-        chunk=_share,
+        chunk=tensors.share,
         constraint=tensors.in_limits,
         tuning=Tuning(MULTI, tensors.chosen_for),
     ),
