@@ -1,8 +1,8 @@
-"""Layers: the backward pass of a stack of layers on two ranks, and the all-reduce of its gradients in several ways."""
+"""Layers: a stack of them on two ranks: arrays, products of the backward pass, and what adds up gradients."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, TypeAlias
@@ -12,21 +12,16 @@ import numpy as np
 from kernellab import catalog
 from kernellab.catalog.all_reduce import middle
 from kernellab.checks import Limits
-from kernellab.devices.gpu_pipeline import Pass
-from kernellab.devices.gpu_ranks import Rank, Ranks, longest, pair, together
+from kernellab.devices.gpu_ranks import Ranks, pair
 from kernellab.kernel import Kernel, Language
-from kernellab.pipeline import parts
 from kernellab.plan import bind
 from kernellab.problem import Array, dtype_named
-from kernellab.timeline import Span
 from kernellab.verify import verify
 
 KERNEL, ADD = "all_reduce/vectorised", "axpy/unrolled"
 ELEMENT = "float16"
 SAMPLED = 8
 """Rows of products that NumPy judges."""
-WHOLE = -1
-"""In place of a layer: all of them."""
 Mover: TypeAlias = Literal["kernel", "copies"]
 Call: TypeAlias = Callable[[], object]
 Shape: TypeAlias = Mapping[str, int]
@@ -83,8 +78,6 @@ class Layers:
     ------
     UnavailableError
         If no two GPUs reach each other's memory.
-    MismatchError
-        If a product is wrong.
     """
 
     def __init__(self, device: Any, language: Language, layers: int, side: int, tokens: int) -> None:
@@ -95,7 +88,7 @@ class Layers:
             self._make()
 
     def _make(self) -> None:
-        """Choose products, make the arrays and the sums that are expected."""
+        """Choose products and make the arrays."""
         side, tokens = self.side, self.tokens
         rung = "wgmma" if self.device.arch == "sm_90" else "mma"
         self.product, self.turned = (catalog.kernel(f"{name}/{rung}") for name in ("matmul", "matmul_nt"))
@@ -107,7 +100,6 @@ class Layers:
             for rank in self.ranks
         ]
         self._fill()
-        self._expect()
 
     def matrix(self, rank: int, name: str, layer: int) -> Any:
         """Return a layer's weights, gradients, activations (features x tokens) or deltas (tokens x features)."""
@@ -168,7 +160,7 @@ class Layers:
 
     def moves(self, way: Way, part: slice, shape: Shape, rank: int, stream: Any) -> tuple[Call, ...]:
         """Return what a rank does to add up a part of the gradients, in the way's own manner."""
-        with self.ranks[rank].on(stream):
+        with self.device.health.naming("all-reduce"), self.ranks[rank].on(stream):
             if way.mover == "copies":
                 return self._copies(part, rank, stream)
             kernel = catalog.kernel(KERNEL).with_constants(**shape)
@@ -186,9 +178,14 @@ class Layers:
         return fetch, *add, partial(own.send, theirs["reduced"][half], arrays["z"], stream)
 
     # -- what is right
-    def _expect(self) -> None:
-        """Work out the sums by other means: CuPy adds in float32 what each rank finds alone."""
-        Iteration(self, Way(is_at_end=True), {}).run()
+    def expect(self) -> None:
+        """Work out the sums by other means: CuPy adds in float32 what each rank found alone, which is there.
+
+        Raises
+        ------
+        MismatchError
+            If a product is wrong.
+        """
         for rank in (0, 1):
             self._judge(rank)
         first = self.ranks[0]
@@ -221,124 +218,17 @@ class Layers:
             answer = {"y": host("deltas", last - 1, SAMPLED)}
             verify(bind(catalog.kernel("matmul_nt/wmma"), given), answer).require()
 
-    def wrong(self, iteration: Iteration) -> tuple[int, int]:
-        """Run an iteration over gradients of NaN; return how many of each rank are not the sums of both."""
+    def poison(self) -> None:
+        """Overwrite all that an iteration works out."""
         for rank, arrays in zip(self.ranks, self.arrays, strict=True):
             with rank.on():
                 for name in ("gradients", "reduced", "arrived"):
                     arrays[name].fill(np.nan)
                 rank.compute.synchronize()
-        iteration.run()
-        name = "gradients" if iteration.way.mover == "kernel" else "reduced"
-        first, second = (self._differing(rank, name) for rank in (0, 1))
-        return first, second
 
-    def _differing(self, rank: int, name: str) -> int:
+    def wrong(self, rank: int, mover: Mover) -> int:
+        """Return how many gradients of a rank have other bits than the sums of both."""
+        name = "gradients" if mover == "kernel" else "reduced"
         with self.ranks[rank].on():
             found, wanted = (self.arrays[rank][each].view(np.uint16) for each in (name, "expected"))
             return int(self.device.cupy.count_nonzero(found != wanted))
-
-
-class Iteration:
-    """A backward pass and its all-reduce, with everything that is queued made ready once.
-
-    Parameters
-    ----------
-    stand : Layers
-    way : Way
-    shapes : mapping of str to mapping
-        Of the all-reduce: ``"beside"`` products, and ``"alone"``. Without any there is none.
-    computes : bool
-        Whether there are products.
-    """
-
-    def __init__(
-        self, stand: Layers, way: Way, shapes: Mapping[str, Shape], *, computes: bool = True
-    ) -> None:
-        self.health, self.way, self.ranks = stand.device.health, way, stand.ranks
-        self.streams = [each.communicate if way.has_stream else each.compute for each in self.ranks]
-        reserved = shapes["beside"]["BLOCKS"] if shapes and way.is_beside and way.leaves else 0
-        self.products = [stand.products(rank, reserved) if computes else [] for rank in (0, 1)]
-        self.layers = tuple(reversed(range(stand.layers))) if computes else ()
-        self.moves: dict[int, list[tuple[Call, ...]]] = {}
-        size = stand.side**2
-        buckets = (
-            {WHOLE: (slice(0, size * stand.layers),)}
-            if way.is_at_end
-            else {
-                layer: tuple(
-                    slice(layer * size + each.start, layer * size + each.stop)
-                    for each in parts(size, way.pieces)
-                )
-                for layer in range(stand.layers)
-            }
-        )
-        for layer, some in buckets.items() if shapes else ():
-            # Nothing is computed beside the first layer's bucket, which comes last.
-            shape = shapes["beside" if way.is_beside and layer else "alone"]
-            self.moves[layer] = [
-                tuple(
-                    call for part in some for call in stand.moves(way, part, shape, rank, self.streams[rank])
-                )
-                for rank in (0, 1)
-            ]
-
-    def run(self) -> Pass:
-        """Queue all, wait for both ranks; return the time of the one that took longer, and when what ran on each.
-
-        Raises
-        ------
-        ExecutionError
-            If CUDA reports an error.
-        """
-        with self.health.naming("all-reduce"):
-            starts = together(self.ranks)
-            self._ready, self._done = list(starts), list[Any]()
-            self._marks: list[tuple[str, int, int, int, Any, Any]] = []
-            for layer in self.layers:
-                self._compute(layer, 0)
-                self._communicate(layer)
-                self._compute(layer, 1)
-            self._communicate(WHOLE)
-            for rank in self.ranks:
-                for event in self._done:  # a rank has its gradients when both have written theirs
-                    rank.compute.wait_event(event)
-            stops = [rank.mark(rank.compute) for rank in self.ranks]
-            seconds = longest(self.ranks, starts, stops)
-            return Pass(seconds, tuple(self._span(starts, *each) for each in self._marks))
-
-    def _span(self, starts: Sequence[Any], what: str, r: int, stream: int, layer: int, *events: Any) -> Span:
-        start, stop = (round(self.ranks[r].seconds(starts[r], event), 9) for event in events)
-        return Span(f"rank {r} {what}", layer, stream, start, stop)
-
-    def _compute(self, layer: int, which: int) -> None:
-        """Queue one of a layer's products on both ranks; the first one gives the gradients."""
-        for r, rank in enumerate(self.ranks):
-            for call in self.products[r][layer][which : which + 1]:
-                came = rank.mark(rank.compute)
-                with rank.on():
-                    call()
-                done = rank.mark(rank.compute)
-                self._marks.append(("computes", r, 0, layer, came, done))
-                if which == 0:
-                    self._ready[r] = done
-
-    def _communicate(self, layer: int) -> None:
-        """Queue the all-reduce of a layer, or of all, once both ranks have it."""
-        if layer not in self.moves:
-            return
-        self._done = [self._add_up(r, rank, layer) for r, rank in enumerate(self.ranks)]
-        for event in self._done if self.way.waits else ():
-            event.synchronize()
-
-    def _add_up(self, r: int, rank: Rank, layer: int) -> Any:
-        stream = self.streams[r]
-        for event in self._ready:
-            stream.wait_event(event)
-        came = rank.mark(stream)
-        with rank.on(stream):
-            for call in self.moves[layer][r]:
-                call()
-        done = rank.mark(stream)
-        self._marks.append(("adds up", r, 1, max(layer, 0), came, done))
-        return done

@@ -12,7 +12,8 @@ from kernellab.catalog.all_reduce import SHAPE
 from kernellab.devices.gpu_pipeline import Pass
 from kernellab.devices.gpu_ranks import longest, together
 from kernellab.errors import MismatchError
-from kernellab.experiments.layers import Iteration, Layers, Shape, Way
+from kernellab.experiments.iteration import Iteration
+from kernellab.experiments.layers import Layers, Shape, Way
 from kernellab.kernel import Language
 from kernellab.timeline import Overlap, Span
 
@@ -24,8 +25,8 @@ PIECES = 32
 BESIDE: tuple[Shape, ...] = (
     SHAPE,
     {"THREADS": 512, "VECTORS": 8, "BLOCKS": 4},
-    {"THREADS": 512, "VECTORS": 4, "BLOCKS": 8},
-    {**SHAPE, "BLOCKS": 16},
+    {**SHAPE, "VECTORS": 2},
+    {**SHAPE, "BLOCKS": 8},
 )
 ALONE: tuple[Shape, ...] = tuple({**SHAPE, "BLOCKS": blocks} for blocks in (32, 64, 16, 128))
 """Shapes of the all-reduce, of which the fastest is taken: beside products, and with nothing beside it."""
@@ -121,10 +122,16 @@ class Stand:
     ) -> None:
         self.layers = Layers(device, language, layers, side, tokens)
         self.shapes: dict[str, Shape] = {"beside": BESIDE[0], "alone": ALONE[0]}
+        with device.health.naming("all-reduce"):
+            self._products_alone().run()
+            self.layers.expect()
 
     def iteration(self, way: Way, *, computes: bool = True) -> Iteration:
         """Return an iteration that can be run."""
         return Iteration(self.layers, way, self.shapes, computes=computes)
+
+    def _products_alone(self) -> Iteration:
+        return Iteration(self.layers, END.way, {})
 
     def choose(self, rounds: int = 3) -> None:
         """Take the shapes with which iterations in CUDA C are shortest."""
@@ -149,7 +156,7 @@ class Stand:
         """
         iterations = {each.label: self.iteration(each.way) for each in variants}
         alone = {each.way.mover: self.iteration(each.way, computes=False) for each in ENDS}
-        works = {COMPUTE: Iteration(self.layers, END.way, {}), **alone, **iterations}
+        works = {COMPUTE: self._products_alone(), **alone, **iterations}
         self._check(iterations)
         passes: dict[str, list[Pass]] = {name: [] for name in works}
         for round_number in range(rounds):
@@ -168,7 +175,10 @@ class Stand:
 
     def _check(self, iterations: Mapping[str, Iteration]) -> None:
         for label, iteration in iterations.items():
-            for rank, wrong in enumerate(self.layers.wrong(iteration)):
+            self.layers.poison()
+            iteration.run()
+            for rank in (0, 1):
+                wrong = self.layers.wrong(rank, iteration.way.mover)
                 if wrong:
                     rule = f"{wrong} gradients of rank {rank} are not the sums of both ranks'"
                     raise MismatchError(f"all-reduce, {label}: {rule}; a wrong iteration has no speed")

@@ -11,6 +11,7 @@ from rank_fakes import KERNELS, make_ranks
 
 from kernellab.errors import UnavailableError
 from kernellab.experiments import ranks
+from kernellab.experiments.layers import ADD, KERNEL
 from kernellab.experiments.ranks import ALL, LITTLE, Measured, Stand
 from kernellab.report.results import markdown_table
 from kernellab.results import load, save, stale
@@ -59,9 +60,8 @@ def test_every_way_is_a_row_in_both_languages(bench: Bench, tmp_path: Path) -> N
     assert len(found.pictures) == 5
     again = load(save(found, tmp_path))
     assert stale(again) == ()
-    assert set(again.sources) == {
-        "all_reduce/vectorised cuda-c", "all_reduce/vectorised numba", "matmul/wgmma cuda-c", "matmul_nt/wgmma cuda-c",
-    }  # fmt: skip
+    both = [f"{name} {language}" for name in (KERNEL, ADD) for language in ("cuda-c", "numba")]
+    assert set(again.sources) == {*both, *(f"{name} cuda-c" for name in all_reduce.PRODUCTS)}
 
 
 def test_the_bar_can_be_missed(bench: Bench) -> None:
