@@ -20,7 +20,7 @@ from kernellab.timeline import Overlap, Span
 LAYERS, SIDE, TOKENS, ROUNDS = 8, 4096, 4096, 9
 LITTLE = 512
 """Tokens with which there is little to compute."""
-PIECES = 32
+PIECES = 64
 """Buckets of a layer, where they are too small."""
 BESIDE: tuple[Shape, ...] = (
     SHAPE,
