@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from kernellab.checks import number
 from kernellab.compile.binary import Binary, SassInstruction
 from kernellab.errors import ExecutionError
 from kernellab.geometry import check_compiled_for, check_geometry, dimensions
@@ -55,6 +56,11 @@ def run_binary(
     from kernellab.signature import typed_variables
 
     who = name or entry
+    for what, value, least in (
+        ("shared_mem", shared_mem, 0), ("blocks", blocks, 1), ("seed", seed, 0), ("budget", budget, 1)
+    ):  # fmt: skip
+        if value is not None:
+            number(f"{who}: {what}", value, "uint64", least)
     grid, block = dimensions(grid, "grid", who), dimensions(block, "block", who)
     check_geometry(grid, block, who)
     module = parsed(binary.ptx)

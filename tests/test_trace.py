@@ -22,6 +22,11 @@ def saxpy_arguments(n=1000):
     return np.arange(n, dtype=np.float32), np.ones(n, np.float32), 2.0, n
 
 
+def saxpy(x=None, **options):
+    x = saxpy_arguments()[0] if x is None else x
+    return kl.trace(SAXPY, "saxpy", 4, 256, (x, *saxpy_arguments()[1:]), **options)
+
+
 def test_counts_by_name():
     x, y, a, n = saxpy_arguments()
     t = kl.trace(SAXPY, "saxpy", 4, 256, (x, y, a, n))
@@ -161,6 +166,16 @@ def test_fused_multiply_add_can_be_switched_off():
             lambda: kl.trace(SAXPY, "saxpy", 1, 32, saxpy_arguments(), errors="ignore"),
             SpecError,
             "'raise' or 'record'",
+        ),
+        (lambda: saxpy(shared_mem=-1), SpecError, "saxpy: shared_mem is -1, it must be at least 0; raise it"),
+        (lambda: saxpy(shared_mem=1.5), ArgumentError, "saxpy: shared_mem is 1.5, it must be an integer"),
+        (lambda: saxpy(budget=0), SpecError, "saxpy: budget is 0, it must be at least 1"),
+        (lambda: saxpy(blocks=0), SpecError, "saxpy: blocks is 0, it must be at least 1"),
+        (lambda: saxpy(seed="a"), ArgumentError, "saxpy: seed is 'a', it must be an integer"),
+        (
+            lambda: saxpy(x=np.ma.zeros(1000, np.float32)),
+            ArgumentError,
+            "argument 0 is a masked array, a kernel cannot see the mask; fill it",
         ),
         (
             lambda: kl.trace("__global__ void f() { int x = ; }", "f", 1, 1, ()),

@@ -57,6 +57,10 @@ def bind_arguments(
     ArgumentError, SpecError
         For a wrong number, kind, dtype, layout or value.
     """
+    for k, value in enumerate(arguments):
+        if isinstance(value, np.ma.MaskedArray):
+            rule = "a kernel cannot see the mask; fill it with .filled()"
+            raise ArgumentError(f"{who}: argument {k} is a masked array, {rule}")
     arrays = [array for value in arguments for array in _arrays_of(value)]
     pointers = _Pointers(memory, [value for value in arrays if isinstance(value, np.ndarray)])
     if binary.language == "numba":
