@@ -22,23 +22,6 @@
 static_assert(THREADS >= 32 && THREADS <= 1024 && (THREADS & (THREADS - 1)) == 0,
               "sum/sequential: THREADS must be a power of two from 32 to 1024, the tree halves it");
 
-// The far half first: step THREADS / 2 down to 1. The first threads work, so whole warps drop out,
-// and lanes read neighbouring words.
-// The last argument only tells the elements: each has a function of its own.
-__device__ __forceinline__ void sequential_tree(float (&scratch)[THREADS], const element_t*) {
-    const int t = threadIdx.x;
-#pragma unroll 1
-    for (int step = THREADS / 2; step > 0; step /= 2) {
-        if (t < step) {
-            const float left = scratch[t];
-            const float right = scratch[t + step];
-            const float merged = left + right;
-            scratch[t] = merged;
-        }
-        __syncthreads();
-    }
-}
-
 extern "C" __global__ void sum_sequential_blocks(const element_t* __restrict__ x,
                                                  float* __restrict__ partials, long long n) {
     __shared__ float scratch[THREADS];
@@ -48,12 +31,8 @@ extern "C" __global__ void sum_sequential_blocks(const element_t* __restrict__ x
         const element_t value = x[i];
         mine = to_float(value);
     }
-    const int t = threadIdx.x;
-    scratch[t] = mine;
-    __syncthreads();
-
-    sequential_tree(scratch, x);
-    if (t == 0) {
+    tree_fold<Sum, THREADS>(mine, scratch);
+    if (threadIdx.x == 0) {
         const float total = scratch[0];
         partials[blockIdx.x] = total;
     }
@@ -63,12 +42,8 @@ extern "C" __global__ void sum_sequential_rest(const float* __restrict__ partial
                                                long long blocks) {
     __shared__ float scratch[THREADS];
     const float mine = fold_partials<Sum, THREADS>(0, blocks, partials);
-    const int t = threadIdx.x;
-    scratch[t] = mine;
-    __syncthreads();
-
-    sequential_tree(scratch, y);
-    if (t == 0) {
+    tree_fold<Sum, THREADS>(mine, scratch);
+    if (threadIdx.x == 0) {
         const float total = scratch[0];
         y[0] = from_float<element_t>(total);
     }
