@@ -132,7 +132,7 @@ def needs(
 
 def is_file(target: str) -> bool:
     """Say whether a target is a file, with its entry or without."""
-    return "::" in target or Path(target).suffix in (".cu", ".ptx")
+    return "::" in target or Path(target).suffix in (".cu", ".ptx", ".py")
 
 
 def _of_kernel(
@@ -159,7 +159,7 @@ def compiled_file(target: str, arch: str = ARCH) -> tuple[Binary, Mapping[str, s
     Raises
     ------
     SpecError
-        If the file cannot be read or has no such kernel.
+        If the file cannot be read, is Python, or has no such kernel.
     CompileError
         If it does not compile.
     """
@@ -167,6 +167,8 @@ def compiled_file(target: str, arch: str = ARCH) -> tuple[Binary, Mapping[str, s
     from kernellab.trace import is_ptx
 
     path, _, name = target.partition("::")
+    if Path(path).suffix == ".py":
+        raise SpecError(f"{path}: it is no .cu or .ptx file; give one of those, or PROBLEM/RUNG")
     try:
         text = Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError as error:

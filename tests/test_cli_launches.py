@@ -77,6 +77,20 @@ def test_doctor_judges_by_the_line(tmp_path: Path) -> None:
     assert "0.5f" not in result.stdout
 
 
+def test_what_another_kernel_declares_double_is_not_blamed(tmp_path: Path) -> None:
+    path = tmp_path / "two.cu"
+    path.write_text(
+        'extern "C" __global__ void wide(const double* x, double* y) { y[0] = x[0]; }\n'
+        'extern "C" __global__ void narrow(const float* x, float* y) {\n'
+        "    double sum = 0;\n"
+        "    for (int i = 0; i < 9; i++)\n"
+        "        if (x[i] > 0) sum += x[i];\n"
+        "    y[0] = sum;\n}\n"
+    )
+    text = cli("doctor", f"{path}::narrow", columns=250).stdout
+    assert re.search(r"two.cu:5 .*; sum is declared double", text)
+
+
 def test_doctor_says_what_is_no_kernel(tmp_path: Path) -> None:
     for name, text, message in (
         ("t.txt", "", "it is no .cu or .ptx file; give one of those, or PROBLEM/RUNG"),
@@ -85,6 +99,10 @@ def test_doctor_says_what_is_no_kernel(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
         result = cli("doctor", tmp_path / name)
         assert (result.exit_code, message in " ".join(result.output.split())) == (2, True)
+    (tmp_path / "numba.py").write_text("def k(x): pass")
+    for command in (("doctor",), ("occupancy", "--block", 64)):
+        result = cli(*command, tmp_path / "numba.py::k")
+        assert (result.exit_code, "it is no .cu or .ptx file" in " ".join(result.output.split())) == (2, True)
     assert "there.cu/k: no problem" in cli("doctor", "/there.cu/k").output
     result = cli("doctor", tmp_path)
     assert (result.exit_code, "it is no .cu or .ptx file" in " ".join(result.output.split())) == (2, True)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _LITERAL = re.compile(r"(?<![\w.])(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?(?![\w.])")
 _DECLARED = re.compile(r"\b(?:double|float64)\b[\s*&(]*(\w+)")
+_ELSE = re.compile(r"\b(?:float|int|unsigned|long|short|char|bool|size_t|__half)\b[\s*&(]*(\w+)")
 _COMMENT = re.compile(r"//.*|/\*.*?\*/|#.*")
 _NARROWED = re.compile(r"\bfloat32\([^()]*\)|\(float\)\s*[\d.]+")
 _REGISTER = re.compile(r"%[\w$]+")
@@ -103,9 +104,15 @@ def _cause(text: str, opcodes: Sequence[str], source: str) -> str:
         return f"{literals[0]} is a double"
     if "printf" in code and all(opcode.startswith("cvt") for opcode in opcodes):
         return PRINTS
-    declared = set(_DECLARED.findall(_COMMENT.sub("", source)))
-    if names := [name for name in re.findall(r"\w+", code) if name in declared]:
-        return f"{names[0]} is declared double"
+    source = _COMMENT.sub("", source)
+    here, anywhere, otherwise = (
+        set(pattern.findall(where))
+        for pattern, where in ((_DECLARED, code), (_DECLARED, source), (_ELSE, source))
+    )
+    # What one kernel of a file declares double may be a float in another.
+    for declared in (here, anywhere - otherwise, anywhere):
+        if names := [name for name in re.findall(r"\w+", code) if name in declared]:
+            return f"{names[0]} is declared double"
     return "no double is written here: it is another line's, or an integer met a float32 in Numba"
 
 
