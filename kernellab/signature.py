@@ -55,7 +55,8 @@ def typed_variables(sources: Mapping[str, str], values: Mapping[str, Any], who: 
 
     Raises
     ------
-    ArgumentError
+    ArgumentError, SpecError
+        For an array of another dtype, or a number that the type does not hold.
     """
     typed = {}
     for name, value in values.items():
@@ -64,7 +65,7 @@ def typed_variables(sources: Mapping[str, str], values: Mapping[str, Any], who: 
         if dtype is None or value is None:
             typed[name] = value
         elif not isinstance(value, (np.ndarray, np.generic)):
-            typed[name] = np.asarray(value).astype(dtype)
+            typed[name] = _typed_numbers(value, dtype, f"globals[{name!r}]", who)
         elif value.dtype.kind == "V" or value.dtype == dtype or value.dtype.itemsize == 1:
             typed[name] = value
         else:
@@ -73,6 +74,16 @@ def typed_variables(sources: Mapping[str, str], values: Mapping[str, Any], who: 
                 f"{cast_remedy(value.dtype, dtype)}"
             )
     return typed
+
+
+def _typed_numbers(value: Any, dtype: np.dtype[Any], name: str, who: str) -> Array:
+    numbers = np.asarray(value, dtype=object)
+    parameter = Parameter(name, dtype.itemsize, dtype=dtype, is_pointer=False, text=dtype.name)
+    packed = [
+        pack(who, parameter, each.item() if isinstance(each, np.generic) else each, lambda *_: 0)
+        for each in numbers.ravel()
+    ]
+    return np.frombuffer(b"".join(packed), dtype).reshape(numbers.shape).copy()  # it may be written
 
 
 def refine(parameters: Sequence[Parameter], types: Sequence[tuple[str, str]] | None) -> tuple[Parameter, ...]:

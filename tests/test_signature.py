@@ -125,6 +125,20 @@ def test_lists_become_what_the_variable_is():
         typed_variables(text, {"w": np.arange(3, dtype=np.int32)}, "k")
 
 
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        (1.5, ArgumentError, "is `int32`, got the float 1.5; pass an integer"),
+        ([1, 2**31], SpecError, "is `int32` and holds -2147483648 to 2147483647, got 2147483648"),
+        ([1, [2]], ArgumentError, "is `int32`, got list"),
+        ("one", ArgumentError, "is `int32`, got str"),
+    ],
+)
+def test_numbers_that_a_variable_does_not_hold_are_refused(value, error, message):
+    with pytest.raises(error, match=rf"^k: globals\['n'\] {message}"):
+        typed_variables({"k.cu": "__device__ int n;"}, {"n": value}, "k")
+
+
 def test_a_parameter_without_a_name_is_called_by_its_place():
     sizes = {"_Z1kIfEvPT__param_1": (8, 8, "b8"), "x": (4, 4, "f32")}
     assert [each.name for each in parameters_of(list(sizes), sizes)] == ["argument 1", "x"]
