@@ -84,7 +84,7 @@ def histogram(
     if array.dtype == np.uint8:
         counts, edges = _of_bytes(array, bins, range, language, place)
     else:
-        array = floats_of(array, "histogram", place, also="uint8, ")
+        array = floats_of(array, "histogram", place, also=("uint8",))
         counts, edges = _of_floats(array, bins, range, language, place)
     if density:
         widths = np.diff(edges)

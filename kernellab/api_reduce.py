@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernellab.api import apply
-from kernellab.arrays import cast_remedy
+from kernellab.arrays import cast_remedy, one_of
 from kernellab.devices import cuda_arrays
 from kernellab.devices import device as find_device
 from kernellab.errors import ArgumentError, SpecError, speaking_as
@@ -256,11 +256,11 @@ def cumsum(
 
 
 # -- how
-def floats_of(x: Any, who: str, place: Device, also: str = "") -> Any:
+def floats_of(x: Any, who: str, place: Device, also: tuple[str, ...] = ()) -> Any:
     """Return an array of one of the elements; refuse other dtypes, `also` names those that are taken too."""
     array = as_given(x, f"{who}: x", place)
     if not any(array.dtype == dtype_named(element) for element in ELEMENTS):
-        known = f"{also}{', '.join(ELEMENTS[:-1])} or {ELEMENTS[-1]}"
+        known = one_of((*also, *ELEMENTS))
         remedy = cast_remedy(array.dtype, np.float32)
         raise ArgumentError(f"{who}: x has dtype {array.dtype}, it must be {known}; {remedy}")
     return array

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -139,6 +140,18 @@ def spec_of(array: Any, who: str = "array") -> ArraySpec:
     return ArraySpec(
         shape, np.dtype(interface["typestr"]), tuple(strides) if strides else None, interface["data"][0]
     )
+
+
+def one_of(names: Sequence[str]) -> str:
+    """Write names as a choice.
+
+    Examples
+    --------
+    >>> one_of(["float32"]), one_of(["float32", "float16", "bfloat16"])
+    ('float32', 'float32, float16 or bfloat16')
+    """
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def cast_remedy(given: np.dtype[Any], wanted: Any) -> str:

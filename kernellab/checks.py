@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from kernellab.arrays import ArraySpec, cast_remedy, share_memory, spec_of
+from kernellab.arrays import ArraySpec, cast_remedy, one_of, share_memory, spec_of
 from kernellab.errors import ArgumentError, SpecError
 from kernellab.geometry import BLOCK_SIDES, GRID_SIDES, Dim3
 from kernellab.geometry import BLOCK_THREADS as BLOCK_THREADS
@@ -68,7 +68,7 @@ def for_element(kernel: Kernel, arrays: Mapping[str, Any]) -> Kernel:
         for element in kernel.elements:
             if dtype == dtype_named(element):
                 return kernel.with_element(element)
-        rule = f"it must be {' or '.join(kernel.elements)}"
+        rule = f"it must be {one_of(kernel.elements)}"
         remedy = cast_remedy(dtype, dtype_named(kernel.elements[0]))
         for element in kernel.elements if kernel.elements == MOVED else ():
             if dtype_named(element).itemsize == dtype.itemsize:

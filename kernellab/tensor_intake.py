@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernellab.arrays import ArraySpec, cast_remedy, share_memory, spec_of
+from kernellab.arrays import ArraySpec, cast_remedy, one_of, share_memory, spec_of
 from kernellab.devices import cuda_arrays
 from kernellab.errors import ArgumentError, SpecError
 from kernellab.intake import as_array, check_output, writable
@@ -77,7 +77,7 @@ class Tensors:
                 check_output(found, who, None, name=name)
             if found.dtype not in known:
                 remedy = cast_remedy(np.dtype(found.dtype), known[0])
-                rule = f"it must be {' or '.join(self.dtypes)}"
+                rule = f"it must be {one_of(self.dtypes)}"
                 raise ArgumentError(f"{what} has dtype {found.dtype}, {rule}; {remedy}")
             arrays.append(found)
         return replace(self, given=tuple(arrays))

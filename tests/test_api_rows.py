@@ -79,7 +79,7 @@ def test_nothing_in_nothing_out(shape):
         (
             lambda x: kl.softmax(x.astype("float64")),
             kl.ArgumentError,
-            "float64.*float32 or float16 or bfloat16",
+            "float64.*float32, float16 or bfloat16",
         ),
         (lambda x: kl.layernorm(x, np.ones(3, F)), kl.SpecError, r"weight has shape \(3,\).*columns = 4"),
         (lambda x: kl.layernorm(x, np.ones(4)), kl.ArgumentError, "weight has dtype float64"),

@@ -150,7 +150,7 @@ def test_without_zeroing_the_answer_is_wrong(two):
 
 
 def test_a_dtype_that_is_no_element_is_refused(two):
-    rule = r"^total/two: x has dtype float64, it must be float32 or float16 or bfloat16; convert it"
+    rule = r"^total/two: x has dtype float64, it must be float32, float16 or bfloat16; convert it"
     with pytest.raises(ArgumentError, match=rule):
         bind(two, {"x": np.zeros(3)})
     narrow = replace(two, elements=("float32",))
