@@ -336,19 +336,25 @@ def _read(program: Program, plan: Plan, run: Run) -> tuple[tuple[Reading, ...], 
     return readings, reasons
 
 
+PACKAGES = (
+    "kernellab",
+    "numpy",
+    "cupy-cuda13x",
+    "cupy-cuda12x",
+    "numba-cuda",
+    "nvidia-cuda-nvrtc",
+    "nvidia-cuda-nvrtc-cu12",
+    "nvidia-cuda-nvdisasm",
+)
+"""Those whose versions decide what is found; of CUDA 13 and 12 one is installed."""
+
+
 @functools.cache
 def _versions() -> Mapping[str, str]:
     from importlib import metadata
 
     found = {"python": platform.python_version(), "system": platform.platform()}
-    for name in (
-        "kernellab",
-        "numpy",
-        "cupy-cuda13x",
-        "numba-cuda",
-        "nvidia-cuda-nvrtc",
-        "nvidia-cuda-nvdisasm",
-    ):
+    for name in PACKAGES:
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:

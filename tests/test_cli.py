@@ -549,7 +549,17 @@ def test_doctor_fits_one_screen_and_says_what_is_missing(
     assert "this machine has none" in result.stdout
     assert "emulator, with exact counts" in result.stdout.replace("\n", " ")
     names = {part["name"] for part in json.loads(out.read_text())}
-    assert {"Python", "NumPy", "NVRTC", "nvdisasm", "numba-cuda", "nvcc", "GPU", "cache"} <= names
+    assert {
+        "kernellab",
+        "Python",
+        "NumPy",
+        "NVRTC",
+        "nvdisasm",
+        "numba-cuda",
+        "nvcc",
+        "GPU",
+        "cache",
+    } <= names
 
 
 def test_doctor_tries_to_write_in_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +13,7 @@ import pytest
 import kernellab as kl
 from kernellab import catalog
 from kernellab.kernel import Geometry, Kernel
+from kernellab.measurement import PACKAGES
 from kernellab.problem import Case, Cost, Operand, Problem
 
 each_language = pytest.mark.parametrize("language", ["cuda-c", "numba"])
@@ -328,3 +332,12 @@ def test_in_place_kernels_get_a_fresh_copy_each_time(tmp_path, language):
         assert np.array_equal(x, before)
     kl.apply(kernel, x, out=x, language=language, device="emulator")
     assert np.array_equal(x, -before)
+
+
+def test_the_packages_that_decide_are_named_for_every_cuda():
+    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    extras = project["project"]["optional-dependencies"]
+    wanted = {re.split("[<>=]", each)[0] for extra in ("cuda13", "cuda12") for each in extras[extra]}
+    decide = {each for each in wanted if re.search("cupy|numba|nvrtc|nvdisasm", each)}
+    assert len(decide) == 6
+    assert decide <= set(PACKAGES)

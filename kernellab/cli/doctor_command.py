@@ -22,7 +22,9 @@ def parts() -> Iterator[Part]:
 
     from kernellab.compile import survey
     from kernellab.devices import device
+    from kernellab.measurement import environment
 
+    yield Part("kernellab", environment().get("kernellab", "not installed"), "this laboratory")
     yield Part(
         "Python",
         platform.python_version(),
