@@ -11,8 +11,8 @@ import pytest
 
 import kernellab as kl
 from kernellab import catalog
-from kernellab.source_code import source_hash
 from kernellab.record import Record
+from kernellab.source_code import source_hash
 
 
 def measure(kernel="transpose/padded", *arrays, **options):
