@@ -5,9 +5,11 @@
 //           thread; the first threads of the grid also the elements left over
 // load x 16 sectors/request
 // store y 16 sectors/request
-// teaches   What is in flight decides: latency x bandwidth is 30 to 40 KiB a multiprocessor on an H200. Loads
-//           of one thread overlap only if they stand before the first use; a store between them may alias and
-//           would part them. 8 bytes an element at the speed of a copy is the floor.
+// teaches   What is in flight decides: 2048 threads a multiprocessor with one vector each are 32 KiB, which
+//           about keeps an H200's memory busy: scale/vectorised does, scalar loads do not. Several vectors a
+//           thread bring as much where fewer threads are resident. Loads of one thread overlap only if they
+//           stand before the first use; a store between them that may alias would part them. 8 bytes an
+//           element at the speed of a copy is the floor.
 // source    STREAM (McCalpin), kernel Scale
 
 #include "element.cuh"

@@ -7,9 +7,11 @@
 // load b 16 sectors/request
 // load c 16 sectors/request
 // store y 16 sectors/request
-// teaches   What is in flight decides: latency x bandwidth is 30 to 40 KiB a multiprocessor on an H200. Loads
-//           of one thread overlap only if they stand before the first use; a store between them may alias and
-//           would part them. 16 bytes an element at the speed of a copy is the floor.
+// teaches   What is in flight decides: 2048 threads a multiprocessor with one vector each are 32 KiB, which
+//           about keeps an H200's memory busy: triad/vectorised does, scalar loads do not. Several vectors a
+//           thread bring as much where fewer threads are resident. Loads of one thread overlap only if they
+//           stand before the first use; a store between them that may alias would part them. 16 bytes an
+//           element at the speed of a copy is the floor.
 // source    the vector triad of Schoenauer
 
 #include "element.cuh"
