@@ -30,7 +30,7 @@ def import_cupy() -> Any:
     Raises
     ------
     UnavailableError
-        If no device is visible, CuPy is not installed, or there is no driver.
+        If no device is visible, CuPy is not installed or finds no folder for its cache, or there is no driver.
     """
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None and visible.split(",")[0].strip() in ("", "-1"):
@@ -46,6 +46,11 @@ def import_cupy() -> Any:
 
         raise UnavailableError(
             f"device: 'gpu' needs CuPy ({error}); install it with {install_command()}"
+        ) from error
+    except (OSError, AttributeError) as error:  # it makes its cache's folder; a second try finds half of it
+        raise UnavailableError(
+            f"device: 'gpu' needs CuPy, which cannot be imported ({error}); start again with CUPY_CACHE_DIR set "
+            "to a folder that can be written, or pass device='emulator'"
         ) from error
     try:
         count = cupy.cuda.runtime.getDeviceCount()

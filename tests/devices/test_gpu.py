@@ -15,6 +15,7 @@ from fakes import KERNELS, OPTIN, FakeArray, FaultError, Foreign, Stream, make_g
 
 import kernellab as kl
 from kernellab import catalog
+from kernellab.cli import doctor_command
 from kernellab.devices import gpu as gpu_module
 from kernellab.devices.gpu_health import Health
 from kernellab.devices.gpu_launch import architecture, check_threads, image_of, most_threads
@@ -80,6 +81,36 @@ def test_no_driver_is_no_gpu(monkeypatch, world):
         kl.UnavailableError, match="CUDA says cudaErrorInsufficientDriver; pass device='emulator'"
     ):
         gpu_module.import_cupy()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        FileNotFoundError(2, "No such file or directory", "/proc/.cupy"),
+        PermissionError(13, "Permission denied", "/home/x/.cupy"),
+        AttributeError("partially initialized module 'cupy'"),  # the second attempt of the process
+    ],
+)
+def test_cupy_without_a_folder_for_its_cache_is_no_gpu(monkeypatch, error):
+    class Finder:
+        def find_spec(self, name, path=None, target=None):
+            if name == "cupy":
+                raise error
+
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
+    with pytest.raises(
+        kl.UnavailableError,
+        match="with CUPY_CACHE_DIR set to a folder that can be written, or pass device='emulator'",
+    ):
+        gpu_module.import_cupy()
+    monkeypatch.setattr("kernellab.devices.has_driver", lambda: True)
+    monkeypatch.setattr("kernellab.devices._gpu", gpu_module.GpuDevice)
+    assert kl.device("auto").name == "emulator"
+    gpu = next(part for part in doctor_command.parts() if part.name == "GPU")
+    assert gpu.value is None
+    assert "CUPY_CACHE_DIR" in gpu.remedy
 
 
 def test_auto_takes_the_gpu(device):
