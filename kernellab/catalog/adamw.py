@@ -18,7 +18,7 @@ from kernellab.kernel import Kernel, Tuning
 from kernellab.problem import ELEMENTS, Array, Arrays, Case, Cost, Parameter, Problem, Sizes
 from kernellab.tensor_lists import each_of, is_list, mapped
 
-SHAPE = {"THREADS": 256, "VECTORS": 2, "ROUNDS": 2}
+SHAPE = {"THREADS": 128, "VECTORS": 2}
 STATE = ("param", "exp_avg", "exp_avg_sq")
 
 
@@ -175,7 +175,7 @@ def scalar(element: str) -> Any:
     return adamw_scalar
 
 
-def vectorised(THREADS: int, VECTORS: int, ROUNDS: int, element: str) -> Any:
+def vectorised(THREADS: int, VECTORS: int, element: str) -> Any:
     """Make the twin of adamw/vectorised."""
     from numba import cuda, float32
 
@@ -184,11 +184,16 @@ def vectorised(THREADS: int, VECTORS: int, ROUNDS: int, element: str) -> Any:
     to_float, _ = elements.conversions(element)
     factor_of, _ = gradient_twins.scaling()
     prepare, update = gradient_twins.stepping()
-    KEPT, SHARE = 4 * VECTORS, THREADS * VECTORS * ROUNDS
+    KEPT = 4 * VECTORS
 
-    @cuda.jit(device=True)
-    def load(kept, param, grad, exp_avg, exp_avg_sq, first, whole):
-        params, grads, means, squares = kept
+    def adamw_vectorised(
+        param, grad, exp_avg, exp_avg_sq, found, inv_scale, norm, skipped, max_norm,
+        lr, rate1, rate2, eps, weight_decay, step,
+    ):  # fmt: skip
+        whole = param.size // 4
+        first = cuda.blockIdx.x * (THREADS * VECTORS) + cuda.threadIdx.x
+        params, grads = cuda.local.array(KEPT, float32), cuda.local.array(KEPT, float32)
+        means, squares = cuda.local.array(KEPT, float32), cuda.local.array(KEPT, float32)
         for v in range(VECTORS):
             i = first + v * THREADS
             if i < whole:
@@ -196,33 +201,19 @@ def vectorised(THREADS: int, VECTORS: int, ROUNDS: int, element: str) -> Any:
                 fill(params, 4 * v, param, 4 * i)
                 fill(means, 4 * v, exp_avg, 4 * i)
                 fill(squares, 4 * v, exp_avg_sq, 4 * i)
-
-    def adamw_vectorised(
-        param, grad, exp_avg, exp_avg_sq, found, inv_scale, norm, skipped, max_norm,
-        lr, rate1, rate2, eps, weight_decay, step,
-    ):  # fmt: skip
-        whole = param.size // 4
-        begin = cuda.blockIdx.x * SHARE + cuda.threadIdx.x
-        params, grads = cuda.local.array(KEPT, float32), cuda.local.array(KEPT, float32)
-        means, squares = cuda.local.array(KEPT, float32), cuda.local.array(KEPT, float32)
-        load((params, grads, means, squares), param, grad, exp_avg, exp_avg_sq, begin, whole)
         factor = factor_of(inv_scale[0], norm[0], max_norm)
         shared = prepare(factor, lr, rate1, rate2, eps, weight_decay, step, skipped[0])
         is_taken = found[0] == float32(0)
 
-        for turn in range(ROUNDS):
-            first = begin + turn * (THREADS * VECTORS)
-            if turn > 0:
-                load((params, grads, means, squares), param, grad, exp_avg, exp_avg_sq, first, whole)
-            for v in range(VECTORS):
-                i = first + v * THREADS
-                if i < whole and is_taken:
-                    for k in range(4 * v, 4 * v + 4):
-                        p, m, s = update(shared, params[k], grads[k], means[k], squares[k])
-                        params[k], means[k], squares[k] = p, m, s
-                    drain(param, 4 * i, params, 4 * v)
-                    drain(exp_avg, 4 * i, means, 4 * v)
-                    drain(exp_avg_sq, 4 * i, squares, 4 * v)
+        for v in range(VECTORS):
+            i = first + v * THREADS
+            if i < whole and is_taken:
+                for k in range(4 * v, 4 * v + 4):
+                    p, m, s = update(shared, params[k], grads[k], means[k], squares[k])
+                    params[k], means[k], squares[k] = p, m, s
+                drain(param, 4 * i, params, 4 * v)
+                drain(exp_avg, 4 * i, means, 4 * v)
+                drain(exp_avg_sq, 4 * i, squares, 4 * v)
 
         last = 4 * whole + cuda.grid(1)
         if last < param.size and is_taken:
@@ -240,7 +231,7 @@ ARRAYS = ("param", "grad", "exp_avg", "exp_avg_sq")
 
 
 def _share(at: Sizes) -> int:
-    return at["THREADS"] * at["VECTORS"] * at["ROUNDS"] * 4
+    return at["THREADS"] * at["VECTORS"] * 4
 
 
 SCALAR = Kernel(PROBLEM, "scalar", (*ARRAYS, *SCALARS, "n"), EACH, scalar, elements=ELEMENTS)

@@ -16,7 +16,7 @@ from kernellab.kernel import Geometry, Kernel, Stage, Tuning, covering
 from kernellab.problem import ELEMENTS, Array, Arrays, Case, Cost, Operand, Problem, Sizes
 from kernellab.tensor_lists import each_of
 
-SHAPE = {**tensors.SHAPE, "ROUNDS": 4}
+SHAPE = {**tensors.SHAPE, "THREADS": 512, "VECTORS": 8, "ROUNDS": 4}
 
 
 def reference(x: Any) -> dict[str, Array]:
@@ -118,6 +118,15 @@ def vectorised(THREADS: int, VECTORS: int, BLOCKS: int, element: str) -> tuple[A
     return global_norm_vectorised_add, global_norm_vectorised_root
 
 
+def chosen_for(sizes: Sizes, element: str) -> dict[str, int]:
+    """Return fewer rounds a block where there would be too few blocks, and a larger table where there are more tensors."""
+    blocks = covering(sizes["n"], SHAPE["THREADS"] * SHAPE["VECTORS"] * elements.lanes(element))
+    rounds = min(SHAPE["ROUNDS"], blocks // (BLOCKS_EACH * sizes["multiprocessors"]))
+    return {"ROUNDS": max(rounds, 1), **tensors.chosen_for(sizes, element)}
+
+
+BLOCKS_EACH = 3
+"""Blocks of 512 threads that each multiprocessor gets at least, before a block takes more than one round."""
 ROOT = Geometry(("THREADS",), lambda at: (1,), static_shared=lambda at: 128)
 BY_BLOCKS = Geometry(
     ("THREADS",),
@@ -179,6 +188,6 @@ LADDER = (
         table=("x",),
         chunk=tensors.share,
         constraint=tensors.in_limits,
-        tuning=Tuning(SHAPE, tensors.chosen_for),
+        tuning=Tuning(SHAPE, chosen_for),
     ),
 )

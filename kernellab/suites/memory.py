@@ -20,6 +20,8 @@ from kernellab.suites.race import Rows, bar, beside, best_peer, compiled, ours, 
 
 N = 2**28
 SIDE = 16384
+CLOSE = ("scale", "axpy", "triad", "cumsum")
+"""Ladders whose last two rungs are nearly as fast."""
 COLUMNS = (
     Shown("what", "problem"),
     Shown("rung", "our rung"),
@@ -69,13 +71,13 @@ def heats(n: int = N, side: int = SIDE) -> Iterator[Heat]:
 
 
 def contenders(heat: Heat) -> tuple[Kernel, ...]:
-    """Return the rungs that may be the fastest: the last; those for this element alone; the other scan in one pass."""
+    """Return the rungs that may be the fastest: the last; those for this element alone; of some ladders the last two."""
     *before, last = (
         kernel
         for kernel in catalog.ladder(heat.problem)
         if not kernel.fault and heat.element in (kernel.elements or ELEMENTS[:1])
     )
-    if heat.problem == "cumsum":
+    if heat.problem in CLOSE:
         return before[-1], last
     return (*(kernel for kernel in before if kernel.elements == (heat.element,)), last)
 

@@ -18,10 +18,10 @@
 #include "tensors.cuh"
 
 #ifndef THREADS
-#define THREADS 256
+#define THREADS 512
 #endif
 #ifndef VECTORS
-#define VECTORS 4
+#define VECTORS 8
 #endif
 #ifndef ROUNDS
 #define ROUNDS 4

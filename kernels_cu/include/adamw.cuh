@@ -52,56 +52,46 @@ struct AdamW {
     }
 };
 
-// A block's share of a tensor: `rounds` times `vectors` quads a thread, of type Q for the gradients, then what no
-// quad holds. `half`, where there is one, gets the parameters in 16 bits. `begin()` makes what all elements share
-// and `is_taken()` says whether anything is written; both read memory, so they come after the first loads.
-template <class Q, int threads, int vectors, int rounds, bool has_half, class T, class H, class Begin>
+// A block's share of a tensor: `vectors` quads a thread, of type Q for the gradients, then what no quad holds. `half`,
+// where there is one, gets the parameters in 16 bits. `begin()` makes what all elements share and `found` says whether
+// nothing is written; both are read from memory, so they come after the loads.
+template <class Q, int threads, int vectors, bool has_half, class T, class H, class Begin>
 __device__ __forceinline__ void adamw_share(float* param, const T* grad, float* exp_avg, float* exp_avg_sq,
                                             H* half, const float* found, long long n, bool is_wide,
                                             long long block, Begin begin) {
-    constexpr int SHARE = threads * vectors * rounds;
-    const long long whole = is_wide ? n / 4 : 0;
+    constexpr int SHARE = threads * vectors;
+    const long long whole = is_wide ? n / 4 : 0, first = block * SHARE + threadIdx.x;
     float4 params[vectors], means[vectors], squares[vectors];
     Q grads[vectors];
-    const auto load = [&](long long first) {
 #pragma unroll
-        for (int v = 0; v < vectors; ++v) {
-            const long long i = first + v * threads;
-            if (i < whole) {
-                grads[v] = reinterpret_cast<const Q*>(grad)[i];
-                params[v] = reinterpret_cast<const float4*>(param)[i];
-                means[v] = reinterpret_cast<const float4*>(exp_avg)[i];
-                squares[v] = reinterpret_cast<const float4*>(exp_avg_sq)[i];
-            }
+    for (int v = 0; v < vectors; ++v) {
+        const long long i = first + v * threads;
+        if (i < whole) {
+            grads[v] = reinterpret_cast<const Q*>(grad)[i];
+            params[v] = reinterpret_cast<const float4*>(param)[i];
+            means[v] = reinterpret_cast<const float4*>(exp_avg)[i];
+            squares[v] = reinterpret_cast<const float4*>(exp_avg_sq)[i];
         }
-    };
-    load(block * SHARE + threadIdx.x);
+    }
     const bool is_taken = found[0] == 0.0f;
     const AdamW adamw = begin();
 
-#pragma unroll 1
-    for (int round = 0; round < rounds; ++round) {
-        const long long first = block * SHARE + round * (threads * vectors) + threadIdx.x;
-        if (round > 0) {
-            load(first);
-        }
 #pragma unroll
-        for (int v = 0; v < vectors; ++v) {
-            const long long i = first + v * threads;
-            if (i < whole && is_taken) {
-                float p[4], g[4], m[4], s[4];
-                unpack<float>(params[v], p), unpack<T>(grads[v], g);
-                unpack<float>(means[v], m), unpack<float>(squares[v], s);
+    for (int v = 0; v < vectors; ++v) {
+        const long long i = first + v * threads;
+        if (i < whole && is_taken) {
+            float p[4], g[4], m[4], s[4];
+            unpack<float>(params[v], p), unpack<T>(grads[v], g);
+            unpack<float>(means[v], m), unpack<float>(squares[v], s);
 #pragma unroll
-                for (int j = 0; j < 4; ++j) {
-                    adamw.update(p[j], g[j], m[j], s[j]);
-                }
-                reinterpret_cast<float4*>(param)[i] = pack<float4, float>(p);
-                reinterpret_cast<float4*>(exp_avg)[i] = pack<float4, float>(m);
-                reinterpret_cast<float4*>(exp_avg_sq)[i] = pack<float4, float>(s);
-                if constexpr (has_half) {
-                    reinterpret_cast<uint2*>(half)[i] = pack<uint2, H>(p);
-                }
+            for (int j = 0; j < 4; ++j) {
+                adamw.update(p[j], g[j], m[j], s[j]);
+            }
+            reinterpret_cast<float4*>(param)[i] = pack<float4, float>(p);
+            reinterpret_cast<float4*>(exp_avg)[i] = pack<float4, float>(m);
+            reinterpret_cast<float4*>(exp_avg_sq)[i] = pack<float4, float>(s);
+            if constexpr (has_half) {
+                reinterpret_cast<uint2*>(half)[i] = pack<uint2, H>(p);
             }
         }
     }
@@ -123,8 +113,7 @@ __device__ __forceinline__ void adamw_share(float* param, const T* grad, float* 
 
 // A block's part of the tensors in a table: parameters, gradients, both means, and where there is a fifth list the
 // parameters in 16 bits, of type H.
-template <class Q, int threads, int vectors, int rounds, class T, class H, int LISTS, int CAPACITY,
-          class Begin>
+template <class Q, int threads, int vectors, class T, class H, int LISTS, int CAPACITY, class Begin>
 __device__ __forceinline__ void adamw_block(const TensorTable<LISTS, CAPACITY>& tensors, const float* found,
                                             Begin begin) {
     const unsigned k = tensor_of(tensors, blockIdx.x);
@@ -137,8 +126,8 @@ __device__ __forceinline__ void adamw_block(const TensorTable<LISTS, CAPACITY>& 
         half = static_cast<H*>(tensors.address[4][k]);
     }
     const unsigned block = blockIdx.x - tensors.first_block[k];
-    adamw_share<Q, threads, vectors, rounds, (LISTS > 4)>(
-        param, grad, exp_avg, exp_avg_sq, half, found, tensors.length[k], are_wide(tensors, k), block, begin);
+    adamw_share<Q, threads, vectors, (LISTS > 4)>(param, grad, exp_avg, exp_avg_sq, half, found,
+                                                  tensors.length[k], are_wide(tensors, k), block, begin);
 }
 
 #endif
