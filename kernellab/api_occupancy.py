@@ -188,10 +188,11 @@ def compiled_file(target: str, arch: str = ARCH) -> tuple[Binary, Mapping[str, s
 
 
 def _file(target: str, arch: str) -> tuple[Binary, str]:
+    from kernellab.compile.entry import which_of
+
     binary, entries = compiled_file(target, arch)
     if len(entries) != 1:
-        path, known = target.partition("::")[0], ", ".join(entries) or "none"
-        raise SpecError(f"{path}: which kernel? it has {known}; write {path}::ENTRY")
+        raise which_of(target.partition("::")[0], list(entries))
     return binary, next(iter(entries.values()))
 
 

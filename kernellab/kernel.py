@@ -265,8 +265,10 @@ class Kernel:
         known = [name for name in self.constants if name != "ELEMENT"]
         for name in constants:
             if name not in known:
-                rule = f"it has {', '.join(known) or 'none'}"
-                raise SpecError(f"{self.id}: there is no constant {name!r}, {rule}; take one of those")
+                rule = (
+                    f"it has {', '.join(known)}; take one of those" if known else "it has none; leave it out"
+                )
+                raise SpecError(f"{self.id}: there is no constant {name!r}, {rule}")
         return replace(self, constants={**self.constants, **constants}, tuning=None)
 
     def tuned(self, sizes: Sizes, multiprocessors: int) -> Kernel:

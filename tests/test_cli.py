@@ -121,7 +121,25 @@ def test_trace_of_a_numba_file(tmp_path: Path) -> None:
     assert "0.0 1.0 2.0 3.0 ..." in cli("trace", f"{path}::plain", *arguments).stdout
     result = cli("trace", f"{path}::triple", *arguments)
     assert result.exit_code == 2
-    assert "which function?" in result.stderr
+    assert "which function? it has double, plain; write" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "text", "kind"),
+    [
+        (("trace", "--grid", 1), "empty.cu", "__device__ int n;", "kernel"),
+        (("trace", "--grid", 1), "empty.py", "n = 1", "function"),
+        (("occupancy",), "empty.cu", "__device__ int n;", "kernel"),
+    ],
+)
+def test_a_file_without_a_kernel_is_told_no_name_to_write(
+    tmp_path: Path, command: tuple[object, ...], name: str, text: str, kind: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    result = cli(command[0], path, *command[1:], "--block", 32)
+    assert result.exit_code == 2
+    assert result.output.endswith(f"{name}: it has no {kind}; give a file that has one\n")
 
 
 def test_trace_of_a_numba_file_with_signatures(tmp_path: Path) -> None:

@@ -126,6 +126,7 @@ def only_kernel(path: Path) -> str:
     SpecError
         If it has none or several.
     """
+    from kernellab.compile.entry import which_of
     from kernellab.compile.kernel_text import kernel_names
     from kernellab.emulation import parsed
     from kernellab.trace import is_ptx
@@ -136,8 +137,7 @@ def only_kernel(path: Path) -> str:
     else:
         names = list(kernel_names(text))
     if len(names) != 1:
-        known = f"it has {', '.join(names)}" if names else "it has none"
-        raise SpecError(f"{path}: which kernel? {known}; write {path}::ENTRY")
+        raise which_of(path, names)
     return names[0]
 
 
@@ -151,6 +151,7 @@ def find_function(path: Path, entry: str, arch: str = "sm_90") -> Any:
     UnavailableError
         If numba-cuda is not here.
     """
+    from kernellab.compile.entry import which_of
     from kernellab.compile.numba_cuda import without_driver
 
     try:
@@ -169,9 +170,7 @@ def find_function(path: Path, entry: str, arch: str = "sm_90") -> Any:
         known = [
             name for name, value in names.items() if getattr(value, "__module__", "") == "kernellab_traced"
         ]
-        raise SpecError(
-            f"{path}: which function? it has {', '.join(known) or 'none'}; write {path}::FUNCTION"
-        )
+        raise which_of(path, known, "function")
     return names[entry]
 
 

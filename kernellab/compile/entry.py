@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kernellab.c_types import mangled_types
 from kernellab.compile import ptx_text
@@ -37,6 +37,8 @@ def find_entry(binary: Binary, name: str | None = None) -> str:
     if name is None:
         if len(set(binary.names.values())) == 1:
             return next(iter(binary.names.values()))
+        if not present:
+            raise SpecError(f"the {binary.language} text has no kernel; give one that has")
         raise SpecError(f"which kernel? The {binary.language} text has {_listing(present)}; name one")
     if name in binary.names:
         return binary.names[name]
@@ -54,6 +56,19 @@ def find_entry(binary: Binary, name: str | None = None) -> str:
     close = difflib.get_close_matches(name, present.values(), 1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     raise SpecError(f"{name}: there is no such kernel in the source; it has {_listing(present)}{hint}")
+
+
+def which_of(path: object, known: Sequence[str], kind: str = "kernel") -> SpecError:
+    """Return the error for a file of which it is not clear which kernel is meant.
+
+    Examples
+    --------
+    >>> print(which_of("a.cu", ["f", "g"]))
+    a.cu: which kernel? it has f, g; write a.cu::NAME
+    """
+    if not known:
+        return SpecError(f"{path}: it has no {kind}; give a file that has one")
+    return SpecError(f"{path}: which {kind}? it has {', '.join(known)}; write {path}::NAME")
 
 
 def _base(name: str) -> str:
