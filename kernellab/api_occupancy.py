@@ -72,7 +72,7 @@ def occupancy(
     language : {"cuda-c", "numba"}
         Which twin of the catalogue's kernel.
     arch : str
-        ``"sm_75"`` to ``"sm_121"``.
+        Such as ``"sm_90"``; for one whose limits are not known the error lists those that are.
 
     Returns
     -------

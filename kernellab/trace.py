@@ -145,7 +145,8 @@ def trace(
         Also look for races in shared memory. Those found are in the trace's ``.diagnostics`` and in its text;
         they are no errors, so nothing is raised.
     arch : str
-        What to compile for, ``sm_75`` to ``sm_120``; ``sm_90a`` for ``wgmma`` and ``setmaxnreg``.
+        What to compile for, of what the NVRTC here knows (``kernellab doctor`` lists it); ``sm_90a`` for
+        ``wgmma`` and ``setmaxnreg``.
     seed : int, optional
         Serve the lanes of each atomic in a random order, which shows what depends on it; let asynchronous
         copies arrive at once or as late as they may.
@@ -192,6 +193,8 @@ def trace(
         who = getattr(source, "__name__", type(source).__name__)
         grid, block, arguments = _call(who, call, ("grid", "block", "args"))
         check_arguments(who, arguments)
+        if options:
+            raise SpecError(f"{who}: options are for CUDA C, and this is Python; leave them out")
         binary, arguments = _compile_numba(who, source, arguments, arch)
         entry = next(iter(binary.names.values()))
         names = _argument_names(source)
@@ -273,7 +276,7 @@ def _compile_text(text: str, path: str | None, entry: str, options: Sequence[str
             raise SpecError(f"{entry}: options are for CUDA C, and this is PTX; leave them out")
         return assemble_ptx(text, path=path)
     expressions = (entry,) if not entry.isidentifier() else ()
-    return compile_cuda(text, path=path, arch=arch, options=tuple(options), name_expressions=expressions)
+    return compile_cuda(text, path=path, arch=arch, options=options, name_expressions=expressions)
 
 
 def _compile_numba(

@@ -111,6 +111,19 @@ def test_sources_of_every_kind(tmp_path):
     np.testing.assert_array_equal(y, np.where(x < 16, x, 0))
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("-DX=1", r"^options: a sequence of strings is wanted, not '-DX=1'; write \('-DX=1',\)$"),
+        (None, r"^options: a sequence of strings is wanted, not None; leave it out for none$"),
+        (3, r"^options: a sequence of strings is wanted, not 3; leave it out for none$"),
+    ],
+)
+def test_options_that_are_no_sequence(options, message):
+    with pytest.raises(kl.SpecError, match=message):
+        saxpy(options=options)
+
+
 def test_options_and_includes_reach_the_compiler(tmp_path):
     (tmp_path / "size.cuh").write_text("constexpr int SIZE = 7;")
     (tmp_path / "k.cu").write_text(
@@ -212,6 +225,10 @@ def test_a_numba_function_takes_no_entry():
     t = kl.trace(double, 4, 32, (x,))
     np.testing.assert_array_equal(x, 2 * np.arange(100.0))
     assert (t.language, t.kernel, t.totals["global_load_requests"]) == ("numba", "double", 4)
+    with pytest.raises(
+        kl.SpecError, match=r"^double: options are for CUDA C, and this is Python; leave them out$"
+    ):
+        kl.trace(double, 4, 32, (x,), options=("-DX=1",))
     with pytest.raises(ArgumentError, match=r"double takes grid, block, args"):
         kl.trace(double, "double", 4, 32, (x,))
 

@@ -239,7 +239,7 @@ def occupancy(
     ] = None,
     grid: Annotated[str | None, typer.Option("--grid", help="Blocks along x,y,z: its waves.")] = None,
     language: LanguageName = LanguageName.CUDA_C,
-    arch: Annotated[str, typer.Option("--arch", help="sm_75 to sm_121.")] = "sm_90",
+    arch: Annotated[str, typer.Option("--arch", help="Such as sm_90; a wrong one is told all.")] = "sm_90",
     json_file: PlainJson = None,
 ) -> None:
     """Say how many blocks a multiprocessor holds, what limits them, and how a grid fills a device."""

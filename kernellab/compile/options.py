@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kernellab.errors import SpecError
 
@@ -68,10 +68,9 @@ def normalise_options(options: Sequence[str]) -> tuple[str, ...]:
     >>> normalise_options(["-D", "TILE=32", "-I /include", "-O3"])
     ('-DTILE=32', '-I/include')
     """
-    if isinstance(options, str):
-        raise SpecError(
-            f"options: a sequence of strings is wanted, not the string {options!r}; write ({options!r},)"
-        )
+    if isinstance(options, str) or not isinstance(options, Iterable):
+        remedy = f"write ({options!r},)" if isinstance(options, str) else "leave it out for none"
+        raise SpecError(f"options: a sequence of strings is wanted, not {options!r}; {remedy}")
     result: list[str] = []
     waiting = ""
     for option in _words(options):

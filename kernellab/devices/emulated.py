@@ -13,7 +13,7 @@ from kernellab import catalog
 from kernellab.checks import Limits
 from kernellab.devices.program import Kernels, Program, Run
 from kernellab.errors import CompileError, ExecutionError, SpecError, UnavailableError
-from kernellab.instruments.occupancy import multiprocessor
+from kernellab.instruments.occupancy import shared_limit
 from kernellab.intake import check_copy
 from kernellab.kernel import LANGUAGES, Kernel, Language, StageTwin
 from kernellab.plan import Launch, Plan
@@ -35,7 +35,7 @@ class EmulatedDevice:
     Parameters
     ----------
     arch : str
-        What to compile for, ``sm_75`` to ``sm_120``; decides the machine code that counts follow.
+        What to compile for, of what the NVRTC here knows; decides the machine code that counts follow.
     budget : int, optional
         Instructions that one wave of blocks may execute, as in `kernellab.trace`.
 
@@ -50,7 +50,7 @@ class EmulatedDevice:
     def __init__(self, arch: str = "sm_90", budget: int | None = None) -> None:
         self.arch = arch
         self.budget = budget
-        self.limits = Limits(shared=multiprocessor(arch).shared_bytes_per_block)
+        self.limits = Limits(shared=shared_limit(arch))
         self._binaries: dict[tuple[Any, ...], tuple[Binary, ...]] = {}
 
     def describe(self) -> Mapping[str, Any]:

@@ -57,12 +57,14 @@ def _with(warps: int, blocks: int, shared_kib: int, barriers: int = 1) -> Multip
     )
 
 
-# CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+# CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; of sm_88, which it leaves out,
+# cuda/__device/arch_traits.h and cuda_occupancy.h of CUDA 13.5.
 MULTIPROCESSORS: Mapping[int, Multiprocessor] = {
     75: Multiprocessor(32, 16, 64 * KIB, 64 * KIB, reserved_bytes=0, shared_unit=256, barriers_per_block=0),
     80: _with(64, 32, 164, barriers=0),
     86: _with(48, 16, 100, barriers=0),
     87: _with(48, 16, 164, barriers=0),
+    88: _with(48, 16, 100, barriers=0),
     89: _with(48, 24, 100, barriers=0),
     90: _with(64, 32, 228, barriers=2),
     100: _with(64, 32, 228, barriers=2),
@@ -71,6 +73,10 @@ MULTIPROCESSORS: Mapping[int, Multiprocessor] = {
     120: _with(48, 24, 100),
     121: _with(48, 24, 100),
 }
+UNSETTLED = {
+    107: "its shared memory is 228 KiB in arch_traits.h and 328 KiB in cuda_occupancy.h of CUDA 13.5",
+}
+"""Architectures of which what is published does not agree, and where."""
 
 
 @dataclass(frozen=True)
@@ -186,9 +192,14 @@ def multiprocessor(arch: str) -> Multiprocessor:
         For one whose limits are not known here.
     """
     match = re.fullmatch(r"sm_(\d+)[af]?", arch) if isinstance(arch, str) else None
-    found = MULTIPROCESSORS.get(int(match[1])) if match else None
+    number = int(match[1]) if match else 0
+    found = MULTIPROCESSORS.get(number)
     if found is None:
-        known = ", ".join(f"sm_{number}" for number in MULTIPROCESSORS)
+        known = ", ".join(f"sm_{each}" for each in MULTIPROCESSORS)
+        if number in UNSETTLED:
+            raise SpecError(
+                f"arch: the limits of {arch!r} are not settled, {UNSETTLED[number]}; pass one of {known}"
+            )
         raise SpecError(f"arch: {arch!r} is not known, it must be one of {known}; pass one of these")
     return found
 
@@ -234,7 +245,7 @@ def occupancy(
     Parameters
     ----------
     arch : str
-        ``sm_75`` to ``sm_121``.
+        One of `MULTIPROCESSORS`, such as ``sm_90``.
     threads : int
         Of one block, 1 to 1024.
     registers : int

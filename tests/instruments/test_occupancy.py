@@ -1,4 +1,4 @@
-"""Occupancy against CUDA's own calculator (cuda_occupancy.h of CUDA 13), on eleven architectures, and drivers."""
+"""Occupancy against CUDA's own calculator (cuda_occupancy.h of CUDA 13), on twelve architectures, and drivers."""
 
 from __future__ import annotations
 
@@ -89,9 +89,17 @@ def test_refused(change, message):
         occupancy("sm_90", **{"threads": 32, "registers": 32, **change})
 
 
+def test_the_emulator_compiles_for_an_architecture_whose_limits_are_not_known():
+    assert kl.EmulatedDevice("sm_107").limits.shared == kl.EmulatedDevice().limits.shared
+
+
 def test_suffixes_and_unknown_architectures():
     assert multiprocessor("sm_90a") is multiprocessor("sm_90")
     assert multiprocessor("sm_100f") is multiprocessor("sm_100")
+    with pytest.raises(
+        kl.SpecError, match=r"^arch: the limits of 'sm_107' are not settled, .* 228 KiB .* 328 KiB "
+    ):
+        multiprocessor("sm_107")
     for name in ("sm_70", "90", "compute_90", "sm_90x"):
         with pytest.raises(kl.SpecError, match=f"arch: '{name}' is not known, it must be one of sm_75"):
             multiprocessor(name)
