@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kernellab import workload
-from kernellab.benchmark_settings import Settings
+from kernellab.benchmark_settings import Settings, check_keywords
 from kernellab.errors import SpecError
 from kernellab.instruments import trace as counts
 from kernellab.instruments.clock import MODES, Mode, Timing
+from kernellab.intake import find_kernel
 from kernellab.kernel import LANGUAGES, Kernel, Language
 from kernellab.measurement import Job, judge, prepare
 from kernellab.record import plain
@@ -133,7 +134,8 @@ class CudaBenchmark:
         """
         self._begin()
         if isinstance(function, str | Kernel):
-            return self._kernel(function, args, kwargs)
+            return self._kernel(find_kernel(function), args, kwargs)
+        check_keywords(function, kwargs)
         stopwatch = self._stopwatch(function)
         work = workload.CallWorkload(
             _name(function), lambda: function(*args, **kwargs), self.nbytes, self.flops
@@ -240,7 +242,8 @@ class CudaBenchmark:
         self._leave_out()
         return result
 
-    def _kernel(self, kernel: str | Kernel, arrays: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    def _kernel(self, kernel: Kernel, arrays: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        check_keywords(kernel, keywords)
         case = keywords.pop("case", None)
         job = prepare(kernel, arrays, device=self.device, case=case, parameters=keywords)
         with job.scope(self.device):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import inspect
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from kernellab.errors import SpecError
 from kernellab.instruments.clock import Mode, Rule
-from kernellab.kernel import Language
+from kernellab.kernel import Kernel, Language
 
 FIXTURE = "cuda_benchmark"
 
@@ -38,6 +40,11 @@ class Settings:
     rule: Rule = field(default_factory=Rule)
 
 
+_RULED = ("precision", "minimum", "maximum", "budget")
+KEYWORDS = (*(each.name for each in fields(Settings) if each.name != "rule"), *_RULED)
+"""What the marker takes."""
+
+
 def settings_of(node: Any, config: Any) -> Settings:
     """Return the settings of a test: those of its marker, and pytest-benchmark's own options.
 
@@ -51,11 +58,36 @@ def settings_of(node: Any, config: Any) -> Settings:
     settings = Settings(rule=rule)
     marker = node.get_closest_marker(FIXTURE)
     given = dict(marker.kwargs) if marker is not None else {}
-    ruled = {name: given.pop(name) for name in ("precision", "minimum", "maximum", "budget") if name in given}
+    ruled = {name: given.pop(name) for name in _RULED if name in given}
     for name, value in given.items():
-        if not hasattr(settings, name) or name == "rule":
-            known = "mode, nbytes, flops, language, device, precision, minimum, maximum, budget"
+        if name not in KEYWORDS:
+            known = ", ".join(KEYWORDS)
             raise SpecError(f"cuda_benchmark: the marker has no keyword {name!r}; it takes {known}")
         setattr(settings, name, value)
     settings.rule = replace(rule, **ruled)
     return settings
+
+
+def check_keywords(function: Any, given: Mapping[str, Any]) -> None:
+    """Refuse a keyword of the marker in the call, unless what is measured takes one of that name.
+
+    Raises
+    ------
+    SpecError
+    """
+    taken: Collection[str]
+    if isinstance(function, Kernel):
+        taken = {parameter.name for parameter in function.parameters}
+    else:
+        try:
+            parameters = inspect.signature(function).parameters.values()
+        except (TypeError, ValueError):  # a builtin tells none
+            return
+        is_open = any(each.kind is each.VAR_KEYWORD for each in parameters)
+        taken = KEYWORDS if is_open else {each.name for each in parameters}
+    for name in KEYWORDS:
+        if name in given and name not in taken:
+            raise SpecError(
+                f"{FIXTURE}: {name!r} is a keyword of the marker; write "
+                f"@pytest.mark.{FIXTURE}({name}={given[name]!r})"
+            )

@@ -492,6 +492,12 @@ def test_a_failure_is_one_failure(project: pytest.Pytester, options: tuple[str, 
         ("cuda_benchmark.pedantic(int, args=(1,), setup=lambda: ((), {}))", "setup returns arguments"),
         ("cuda_benchmark(int); cuda_benchmark.trace", "there is no trace of a callable"),
         ("cuda_benchmark('transpose/paded')", "did you mean 'padded'"),
+        (
+            "cuda_benchmark('axpy/vectorised', language='numba')",
+            "'language' is a keyword of the marker; write @pytest.mark.cuda_benchmark(language='numba')",
+        ),
+        ("cuda_benchmark(lambda: None, nbytes=64)", "@pytest.mark.cuda_benchmark(nbytes=64)"),
+        ("cuda_benchmark(abs, minimum=2)", "@pytest.mark.cuda_benchmark(minimum=2)"),
     ],
 )
 def test_misuse_is_one_sentence(project: pytest.Pytester, line: str, words: str) -> None:
@@ -499,6 +505,17 @@ def test_misuse_is_one_sentence(project: pytest.Pytester, line: str, words: str)
     result = run(project)
     result.assert_outcomes(failed=1)
     assert words in result.stdout.str()
+
+
+def test_keywords_of_a_callable_are_its_own(project: pytest.Pytester) -> None:
+    with_gpu(project).makepyfile("""
+        def told(mode, **rest):
+            assert (mode, rest) == ("mine", {"flops": 2})
+
+        def test_it(cuda_benchmark):
+            cuda_benchmark(told, mode="mine", flops=2)
+    """)
+    run(project).assert_outcomes(passed=1)
 
 
 def test_a_marker_s_unknown_keyword_is_refused(project: pytest.Pytester) -> None:
