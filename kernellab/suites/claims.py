@@ -24,10 +24,9 @@ COLUMNS = (
 )
 
 
-def run(
-    bench: Bench, names: Sequence[str] = EXPERIMENTS, place: str | Device = "both", share: float = 4
-) -> Results:
+def run(bench: Bench, names: Sequence[str] = (), place: str | Device = "both", share: float = 5) -> Results:
     """Run experiments and keep what they say of claims; their own expectations are the bars."""
+    names = names or by_cost(EXPERIMENTS)
     rows: list[dict[str, Any]] = []
     bars: dict[str, bool] = {}
     used: dict[str, Kernel] = {}
@@ -56,6 +55,19 @@ def run(
         notes=("held or refuted, both are fine: the number is what was found here", *notes),
         lines=(*(f"{row['experiment']}: {row['claim']}: {row['verdict']}" for row in rows), *notes),
     )
+
+
+def by_cost(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the experiments that judge claims, last those that run most points for each.
+
+    Examples
+    --------
+    >>> by_cost(["ladders", "matmul-ladder", "streams"])
+    ('streams', 'ladders')
+    """
+    found = {name: experiments.load(name) for name in names}
+    costs = {name: len(each.points) / len(each.claims) for name, each in found.items() if each.claims}
+    return tuple(sorted(costs, key=costs.__getitem__))
 
 
 def claims_of(result: Result) -> list[dict[str, Any]]:
@@ -89,4 +101,4 @@ def expectation_bar(result: Result) -> dict[str, bool]:
     return {f"{result.name}: every expectation holds ({held} of {len(result.expectations)})": result.is_right}
 
 
-__all__ = ["claims_of", "expectation_bar", "run"]
+__all__ = ["by_cost", "claims_of", "expectation_bar", "run"]
