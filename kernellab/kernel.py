@@ -154,8 +154,10 @@ class Kernel:
         As in Problem, for a rung whose inputs differ from the problem's usual ones.
     fault : str
         For an exhibit: one sentence on what is wrong. Empty for a kernel that is meant to be right.
+    gives_up : str
+        For a rung that gives right answers up for speed: one sentence on which. It is timed as any other.
     fails_on : tuple of str
-        Names of the cases on which the fault shows.
+        Names of the cases on which the fault, or what is given up, shows.
     source : Path, optional
         Another ``.cu`` file in place of the catalogue's own.
     is_fast_math : bool
@@ -189,6 +191,7 @@ class Kernel:
     constraint: Callable[[Mapping[str, int]], str] | None = None
     cost: Callable[[Sizes, Arrays], Cost] | None = None
     fault: str = ""
+    gives_up: str = ""
     fails_on: tuple[str, ...] = ()
     source: Path | None = None
     elements: tuple[str, ...] = ()

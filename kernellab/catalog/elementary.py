@@ -195,7 +195,7 @@ LADDER = (
         fast_math,
         is_fast_math=True,
         roundings=FAST,
-        # Subnormal numbers are flushed; a power is 2 to a logarithm, and negative numbers have none.
+        gives_up="subnormal numbers are flushed to zero, and a power of 0 or less is NaN",
         fails_on=(
             "subnormal",
             *(f"{name}, special values" for name in ("divide", "reciprocal", "sqrt", "log", "power")),

@@ -65,6 +65,7 @@ def _rung_table(kernel: Kernel) -> Table:
         ("lesson", header.lesson),
         *header.sections.items(),
         *((("fault", kernel.fault),) if kernel.fault else ()),
+        *((("gives up", kernel.gives_up),) if kernel.gives_up else ()),
         *((("elements", ", ".join(kernel.elements)),) if kernel.elements else ()),
         *((("requires", ", ".join(kernel.requires)),) if kernel.requires else ()),
         ("CUDA C", f"kernels_cu/{kernel.id}.cu"),

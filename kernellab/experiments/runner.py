@@ -268,7 +268,11 @@ def _panel(sweep: Sweep, records: dict[str, dict[str, Record]]) -> Panel:
         labels=tuple(
             point.label for point in sweep.points if any(point.label in found for found in records.values())
         ),
-        faults={point.label: point.kernel.fault for point in sweep.points if point.kernel.fault},
+        faults={
+            each.label: reason
+            for each in sweep.points
+            if (reason := each.kernel.fault or each.kernel.gives_up)
+        },
         records=records,
     )
 

@@ -49,6 +49,8 @@ def test_header(rung):
     scratch = {operand.name for operand in rung.temporaries}
     assert {count.array for count in header.counts if count.space == "global"} - scratch == named
     assert bool(rung.fault) == ("on purpose" in rung.text())
+    if rung.fails_on:
+        assert rung.fault or rung.gives_up
     if rung.fault and not rung.fails_on:
         assert "an exhibit" in header.lesson
     assert rung.text().count("\n") <= 120

@@ -20,6 +20,7 @@ from kernellab.experiments.clocked import time_sweep
 from kernellab.experiments.experiment import NEEDS_GPU, Point, Result, Rows, Sweep
 from kernellab.experiments.runner import run
 from kernellab.kernel import LANGUAGES
+from kernellab.report.table import panel_table
 
 NAMES = ("launch-config", "precision-cost")
 
@@ -125,6 +126,13 @@ def test_errors_of_fast_math_need_a_gpu() -> None:
     assert claim.judge(Rows({FAST_EXP: on_gpu}))[0] == "held"
     ulp = {each.name: each.formula for each in precision_cost.DERIVED}["max_ulp"]
     assert ulp(on_gpu) > 1
+
+
+def test_what_fast_math_flushes_is_starred_and_explained() -> None:
+    (panel,) = [each for each in result_of("precision-cost").panels if precision_cost.FLUSHED in each.labels]
+    table = panel_table(panel, LANGUAGES[:1])
+    assert [row[-1] for row in table.rows] == ["right", "WRONG*"]
+    assert any(note.startswith(f"* {precision_cost.FLUSHED}: wrong on purpose: sub") for note in table.notes)
 
 
 def test_an_error_is_named_with_its_limit() -> None:
