@@ -159,9 +159,14 @@ def cast_remedy(given: np.dtype[Any], wanted: Any) -> str:
 
     Examples
     --------
-    >>> cast_remedy(np.dtype("f8"), "f4"), cast_remedy(np.dtype("c16"), "f4")
+    >>> cast_remedy(np.dtype("f2"), "f4"), cast_remedy(np.dtype("c16"), "f4")
     ("convert it with .astype('float32')", 'pass an array of float32')
+    >>> cast_remedy(np.dtype("f8"), "f4")
+    "convert it with .astype('float32'), a list with numpy.asarray(x, 'float32')"
     """
     name = np.dtype(wanted).name
     is_plain = given.kind in "biuf" or (given.kind == "V" and given.type is not np.void)  # ml_dtypes' are V
-    return f"convert it with .astype('{name}')" if is_plain else f"pass an array of {name}"
+    if not is_plain:
+        return f"pass an array of {name}"
+    may_be_list = given in (np.float64, np.int64, np.bool_)  # what NumPy makes of one
+    return f"convert it with .astype('{name}')" + (f", a list with numpy.asarray(x, '{name}')" * may_be_list)

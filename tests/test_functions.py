@@ -260,6 +260,14 @@ def test_a_list_has_numpys_dtype():
 
 
 # -- out
+def test_a_list_that_computes_is_told_how_to_be_an_array():
+    for function, x in ((kl.relu, [1.0]), (kl.sum, [1]), (kl.layernorm, [[True]]), (kl.rmsnorm, [[0.5]])):
+        with pytest.raises(kl.ArgumentError, match=r"a list with numpy\.asarray\(x, 'float32'\)$"):
+            function(x)
+    with pytest.raises(kl.ArgumentError, match=r"convert it with \.astype\('float32'\)$"):
+        kl.relu(np.ones(1, np.float16))
+
+
 def test_out_is_written_and_returned():
     x, out = floats(5, 7), np.zeros((7, 5), np.float32)
     assert transpose(x, out=out) is out
