@@ -159,8 +159,8 @@ class Record:
             values = {item.name: data[item.name] for item in fields(cls) if item.name != "timings"}
             values["timings"] = tuple(_timing(item) for item in data.get("timings", ()))
             values["grid"], values["block"] = _dim3(values["grid"]), _dim3(values["block"])
-            values["readings"] = tuple(Reading(**_with_nan(item, "value")) for item in values["readings"])
-            values["lines"] = tuple(Line(**_with_nan(item, "mean_active_lanes")) for item in values["lines"])
+            values["readings"] = tuple(Reading(**with_nan(item, "value")) for item in values["readings"])
+            values["lines"] = tuple(Line(**with_nan(item, "mean_active_lanes")) for item in values["lines"])
             for name in ("diagnostics", "notes"):
                 values[name] = tuple(values[name])
             values["verdict"] = _verdict(values["verdict"])
@@ -187,7 +187,7 @@ def _verdict(data: Mapping[str, Any] | None) -> Verdict | None:
 
     if data is None:
         return None
-    comparisons = (Comparison(**_with_nan(item, "max_ulp", "rms_ulp")) for item in data["comparisons"])
+    comparisons = (Comparison(**with_nan(item, "max_ulp", "rms_ulp")) for item in data["comparisons"])
     return Verdict(data["who"], tuple(comparisons))
 
 
@@ -203,7 +203,8 @@ def _dim3(sides: Any) -> Dim3:
     return x, y, z
 
 
-def _with_nan(data: Mapping[str, Any], *names: str) -> dict[str, Any]:
+def with_nan(data: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Return what JSON held with NaN for None under these names."""
     return {key: math.nan if key in names and value is None else value for key, value in data.items()}
 
 

@@ -28,6 +28,11 @@ def result_to_dict(result: Result) -> dict[str, Any]:
 
 def result_from_dict(data: Mapping[str, Any]) -> Result:
     """Return the result that `result_to_dict` wrote."""
+    for panel in data["panels"]:
+        if set(panel["records"]) != set(data["languages"]):
+            raise ValueError(
+                f"{data['name']}: languages are {data['languages']}, records in {[*panel['records']]}"
+            )
     return Result(
         name=data["name"],
         question=data["question"],

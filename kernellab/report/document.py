@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import stat
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernellab.errors import SpecError
+from kernellab.record import plain, with_nan
+from kernellab.report.declared import misfit
 from kernellab.report.table import Column, Table
 
 if TYPE_CHECKING:
@@ -92,34 +93,27 @@ class Document:
         from kernellab.record import Record
 
         try:
-            return cls(
+            found = cls(
                 kind=data["kind"],
                 experiments=tuple(Result.from_dict(each) for each in data["experiments"]),
                 records=tuple(Record.from_dict(each) for each in data["records"]),
                 traces=tuple(_trace(each) for each in data["traces"]),
                 checks=tuple(Check(**each) for each in data["checks"]),
                 tables=tuple(_table(each) for each in data["tables"]),
-                values={key: math.nan if each is None else each for key, each in data["values"].items()},
+                values=with_nan(data["values"], *data["values"]),
                 environment=data["environment"],
                 made=data["made"],
             )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise SpecError(
-                f"{who}: the report is damaged ({error!r}); make it again with --json FILE"
-            ) from error
-
-
-def plain(value: Any) -> Any:
-    """Return dataclasses, mappings and tuples as plain values; NaN and infinities as None."""
-    if is_dataclass(value):
-        return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
-    if isinstance(value, tuple | list):
-        return [plain(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+            reason = misfit(found)
+        except SpecError as error:
+            raise SpecError(f"{who}: {error}") from error
+        except KeyError as error:
+            reason = f"it lacks {error}"
+        except (AttributeError, TypeError, ValueError) as error:
+            reason = str(error)
+        if reason:
+            raise SpecError(f"{who}: the report is damaged, {reason}; make it again with --json FILE")
+        return found
 
 
 def _trace(data: Mapping[str, Any]) -> Trace:
@@ -129,8 +123,9 @@ def _trace(data: Mapping[str, Any]) -> Trace:
 
     values = dict(data)
     values["grid"], values["block"] = tuple(data["grid"]), tuple(data["block"])
-    values["totals"] = {key: math.nan if each is None else each for key, each in data["totals"].items()}
-    values["lines"] = tuple(Line(**each) for each in data["lines"])
+    for name in ("totals", "standard_errors"):
+        values[name] = with_nan(data[name], *data[name])
+    values["lines"] = tuple(Line(**with_nan(each, "mean_active_lanes")) for each in data["lines"])
     values["diagnostics"] = tuple(
         Diagnostic(**{**each, "block": tuple(each["block"]), "thread": tuple(each["thread"])})
         for each in data["diagnostics"]
@@ -142,7 +137,10 @@ def _trace(data: Mapping[str, Any]) -> Trace:
 
 def _table(data: Mapping[str, Any]) -> Table:
     columns = tuple(Column(**each) for each in data["columns"])
-    return Table(data["title"], columns, tuple(tuple(row) for row in data["rows"]), tuple(data["notes"]))
+    rows = tuple(tuple(row) for row in data["rows"])
+    if any(len(row) != len(columns) for row in rows):
+        raise ValueError(f"the table {data['title']!r} has rows that are not of {len(columns)} cells")
+    return Table(data["title"], columns, rows, tuple(data["notes"]))
 
 
 def to_json(document: Document) -> str:

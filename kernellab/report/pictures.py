@@ -61,7 +61,7 @@ def draw(picture: Picture, width: int = 80, signs: Signs = UNICODE) -> list[Text
 def _bars(picture: Bars, width: int, signs: Signs) -> list[Text]:
     title = picture.title + (f" ({plain(picture.ideal)} is ideal)" if picture.ideal else "")
     lines = [Text(title, "bold")]
-    room = max(len(bar.label) for bar in picture.bars)
+    room = max((len(bar.label) for bar in picture.bars), default=0)
     length = max(10, min(48, width - room - 20))
     for bar in picture.bars:
         groups: dict[float, list[str]] = {}

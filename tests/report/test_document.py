@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import html.parser
 import json
+import math
 import os
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 import kernellab as kl
 from kernellab.errors import SpecError
 from kernellab.experiments.check import Check
-from kernellab.experiments.experiment import Outcome, Result
+from kernellab.experiments.experiment import Outcome, Panel, Result
 from kernellab.report.diff import compare_documents
 from kernellab.report.document import Document, check_writable, load, to_json, write
 from kernellab.report.html import page
@@ -29,7 +30,9 @@ def document():
     records = kl.compare("relu/branch_free", case="1000 elements", device="emulator").records
     checks = (Check("relu/branch", "numba", "1 elements", True, True),)
     table = Table("t", (Column("kernel"), Column("seconds", "measured", is_number=True)), (("a", "1.5"),))
-    return Document("trace", records=records, traces=(trace,), checks=checks, tables=(table,))
+    panel = Panel("p", (), ("a",), {}, {"cuda-c": {"a": records[0]}})
+    bare = Result("bare", "?", "emulator", ("cuda-c",), (panel,), (), ())
+    return Document("trace", (bare,), records, (trace,), checks, (table,))
 
 
 def test_there_and_back(document, tmp_path: Path) -> None:
@@ -111,6 +114,51 @@ def test_other_files_are_refused(tmp_path: Path, text: str, message: str) -> Non
         load(path)
     with pytest.raises(SpecError, match="it cannot be read"):
         load(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda data: data["traces"][0]["lines"][0].update(requests="x"), r"requests is 'x' and no int"),
+        (
+            lambda data: data["traces"][0]["totals"].update(branches="x"),
+            r"totals\['branches'\] is 'x' and no float",
+        ),
+        (lambda data: data["traces"][0].update(mapped=None), "mapped is None and no float"),
+        (lambda data: data["records"][0]["sizes"].update(n=1.5), r"sizes\['n'\] is 1.5 and no int"),
+        (lambda data: data["records"][0].pop("sizes"), "record: it is damaged"),
+        (lambda data: data["tables"][0].update(title=3), r"tables\[0\].title is 3 and no str"),
+        (
+            lambda data: data["tables"][0]["rows"][0].append("x"),
+            "the table 't' has rows that are not of 2 cells",
+        ),
+        (lambda data: data["tables"][0].update(rows="xy"), "the table 't' has rows"),
+        (
+            lambda data: data["experiments"][0].update(languages="numba"),
+            "bare: languages are numba, records in",
+        ),
+        (lambda data: data.pop("made"), "it lacks 'made'"),
+        (lambda data: data.update(traces=3), "'int' object is not iterable"),
+    ],
+)
+def test_an_edited_file_is_one_sentence(document, tmp_path: Path, change, message: str) -> None:
+    data = document.to_dict()
+    change(data)
+    path = tmp_path / "edited.json"
+    path.write_text(json.dumps(data))
+    with pytest.raises(SpecError, match=rf"^{path}: .*{message}.*; m[^\n]* again[^\n]*$"):
+        load(path)
+
+
+def test_what_json_cannot_hold_is_none_or_nan_again(document, tmp_path: Path) -> None:
+    record = dataclasses.replace(document.records[0], parameters={"max_norm": math.inf})
+    line = dataclasses.replace(document.traces[0].lines[0], mean_active_lanes=math.nan)
+    trace = dataclasses.replace(document.traces[0], lines=(line,), standard_errors={"branches": math.nan})
+    write(tmp_path / "out.json", to_json(dataclasses.replace(document, records=(record,), traces=(trace,))))
+    again = load(tmp_path / "out.json")
+    assert again.records[0].parameters == {"max_norm": None}
+    assert math.isnan(again.traces[0].lines[0].mean_active_lanes)
+    assert math.isnan(again.traces[0].standard_errors["branches"])
 
 
 def test_a_document_equals_itself(document) -> None:
