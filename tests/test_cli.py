@@ -671,6 +671,10 @@ def test_small_parsers() -> None:
     assert parse_sides("1,2,3", "grid") == (1, 2, 3)
     assert parse_globals(["a=1,2.5", "b=0x10"]) == {"a": [1, 2.5], "b": 16}
     assert parse_parameters(["stride=8", "scale=0.5"]) == {"stride": 8, "scale": 0.5}
+    with pytest.raises(SpecError, match=r"^--parameter n=9: n was given before; leave one out$"):
+        parse_parameters(["n=8", "n=9"])
+    with pytest.raises(SpecError, match=r"^--global n=8: n was given before; leave one out$"):
+        parse_globals(["n=8", "n=8"])
     with pytest.raises(SpecError, match="it must be one to three integers"):
         parse_sides("1,2,3,4", "grid")
 

@@ -184,6 +184,19 @@ def parse_sides(text: str, what: str) -> tuple[int, ...]:
     return sides
 
 
+def check_named_once(items: Sequence[str], option: str) -> None:
+    """Refuse a name that an option's ``NAME=VALUE`` pairs give twice.
+
+    Raises
+    ------
+    SpecError
+    """
+    names = [item.partition("=")[0].strip() for item in items]
+    for index, (name, item) in enumerate(zip(names, items, strict=True)):
+        if name in names[:index]:
+            raise SpecError(f"--{option} {item}: {name} was given before; leave one out")
+
+
 def parse_globals(items: Sequence[str]) -> dict[str, Any]:
     """Return ``NAME=VALUE`` pairs: a number, several with commas, a ``.npy`` file, or a form of ``--arg``.
 
@@ -192,6 +205,7 @@ def parse_globals(items: Sequence[str]) -> dict[str, Any]:
     >>> parse_globals(["n=3", "weights=f32[2]:ones"])
     {'n': 3, 'weights': array([1., 1.], dtype=float32)}
     """
+    check_named_once(items, "global")
     return dict(_global(item) for item in items)
 
 
@@ -225,6 +239,7 @@ def parse_parameters(items: Sequence[str]) -> dict[str, int | float]:
     >>> parse_parameters(["stride=8"])
     {'stride': 8}
     """
+    check_named_once(items, "parameter")
     found = {}
     for item in items:
         name, sign, value = item.partition("=")

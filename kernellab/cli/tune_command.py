@@ -11,11 +11,14 @@ from kernellab.kernel import Language
 def tune(name: str, sizes: Sequence[str], constants: Sequence[str], element: str, language: Language) -> None:
     """Print the table of one rung."""
     from kernellab import catalog
+    from kernellab.cli.arguments import check_named_once
     from kernellab.cli.suites_command import make_bench
     from kernellab.report.text import console, print_table
     from kernellab.suites import tune as suite
 
     kernel = catalog.kernel(name)
+    check_named_once(sizes, "size")
+    check_named_once(constants, "constant")
     found = {key: numbers(each, 1)[0] for each in sizes for key in [each.partition("=")[0]]}
     sweeps = {each.partition("=")[0]: numbers(each) for each in constants}
     suite.variants(kernel, sweeps)  # refused before a GPU is looked for

@@ -72,6 +72,8 @@ def test_what_cannot_be_swept_is_refused(sizes: dict, sweeps: dict, message: str
     [
         (["-c", "THREADS=a"], 2, "must have the form NAME=NUMBER,NUMBER"),
         (["--size", "n=1,2"], 2, "must have the form NAME=NUMBER;"),
+        (["-c", "THREADS=128", "-c", "THREADS=256"], 2, "--constant THREADS=256: THREADS was given before;"),
+        (["--size", "n=8", "--size", "n=16"], 2, "--size n=16: n was given before; leave one out"),
         (["-c", "SPEED=1"], 2, "there is no constant 'SPEED'"),
         (["--size", "n=2**20", "-c", "THREADS=128,256"], 3, "'gpu'"),
     ],
