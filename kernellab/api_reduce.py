@@ -211,7 +211,8 @@ def cumsum(
     Returns
     -------
     numpy.ndarray or cupy.ndarray
-        Of the shape of `x`, or flat.
+        Of the shape of `x`, or flat. Every sum starts at 0, so a run of -0.0 at the front gives 0.0, as in `sum`;
+        `numpy.cumsum` keeps -0.0 there.
 
     Raises
     ------

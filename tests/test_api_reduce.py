@@ -130,6 +130,13 @@ def test_cumsum(axis, deterministic):
     assert y.shape == np.cumsum(x, axis).shape
 
 
+def test_sums_start_at_zero_and_not_at_minus_zero():
+    x = np.full((2, 3), -0.0, np.float32)
+    for axis in (None, 0, 1):
+        assert np.array_equal(np.signbit(kl.sum(x, axis, **ON)), np.signbit(np.sum(x, axis)))
+        assert not np.signbit(kl.cumsum(x, axis, **ON)).any()
+
+
 def test_cumsum_exclusive_and_dtypes():
     ones = np.ones(15, np.float32)
     assert kl.cumsum(ones, exclusive=True, **ON).tolist() == list(range(15))
