@@ -87,40 +87,43 @@ def scalar(THREADS: int, element: str) -> Any:
     return bias_gelu_scalar
 
 
-def tall(THREADS: int, ROWS: int, element: str, activate: Any) -> Any:
+def tall(THREADS: int, GROUP: int, ROWS: int, element: str, activate: Any) -> Any:
     """Return ``(x, bias, y, form)``: all of a kernel that holds a column's bias in registers, down rows."""
     from numba import cuda, float32
 
     PER, ZERO = elements.lanes(element), float32(0)
-    HELD, KEPT = THREADS * PER, ROWS * PER
-    read_bias = row_twins.bias_access(element, THREADS)
-    read_row, write_row = row_twins.row_access(element, THREADS, 1)
+    HELD, KEPT, BESIDE = GROUP * PER, ROWS * PER, THREADS // GROUP
+    EACH = ROWS * BESIDE
+    read_bias = row_twins.bias_access(element, GROUP)
+    read_row, write_row = row_twins.row_access(element, GROUP, 1)
     starts_at_vectors = row_twins.starts_at_vectors(element)
 
     @cuda.jit(device=True, forceinline=True)
     def through(x, bias, y, form):
         value, added = cuda.local.array(KEPT, float32), cuda.local.array(PER, float32)
         count, columns = x.shape
-        start, thread = cuda.blockIdx.x * HELD, cuda.threadIdx.x
+        start, member, first = cuda.blockIdx.x * HELD, cuda.threadIdx.x, 0
+        if BESIDE > 1:
+            member, first = cuda.threadIdx.x % GROUP, cuda.threadIdx.x // GROUP
         held = columns - start if columns - start < HELD else HELD
         is_aligned = starts_at_vectors(x, y, columns) and starts_at_vectors(bias, bias, 0)
-        read_bias(bias, start, held, thread, is_aligned, added)
-        for row in range(cuda.blockIdx.y * ROWS, count, cuda.gridDim.y * ROWS):
+        read_bias(bias, start, held, member, is_aligned, added)
+        for row in range(cuda.blockIdx.y * EACH + first, count, cuda.gridDim.y * EACH):
             for q in range(ROWS):
-                within = held if row + q < count else 0
-                read_row(x, row + q, start, within, thread, is_aligned, ZERO, value, q * PER)
+                r = row + q * BESIDE
+                read_row(x, r, start, held if r < count else 0, member, is_aligned, ZERO, value, q * PER)
             for q in range(ROWS):
                 for i in range(PER):
                     value[q * PER + i] = activate(value[q * PER + i] + added[i], form)
-                within = held if row + q < count else 0
-                write_row(y, row + q, start, within, thread, is_aligned, value, q * PER)
+                r = row + q * BESIDE
+                write_row(y, r, start, held if r < count else 0, member, is_aligned, value, q * PER)
 
     return through
 
 
-def vectorised(THREADS: int, ROWS: int, element: str) -> Any:
+def vectorised(THREADS: int, GROUP: int, ROWS: int, element: str) -> Any:
     """Make the twin of bias_gelu/vectorised."""
-    through = tall(THREADS, ROWS, element, gelus.twin())
+    through = tall(THREADS, GROUP, ROWS, element, gelus.twin())
 
     def bias_gelu_vectorised(x, bias, y, form):
         through(x, bias, y, form)
@@ -128,7 +131,7 @@ def vectorised(THREADS: int, ROWS: int, element: str) -> Any:
     return bias_gelu_vectorised
 
 
-def unfused(THREADS: int, ROWS: int, element: str) -> Any:
+def unfused(THREADS: int, GROUP: int, ROWS: int, element: str) -> Any:
     """Make the twins of bias_gelu/unfused."""
     from numba import cuda
 
@@ -136,7 +139,7 @@ def unfused(THREADS: int, ROWS: int, element: str) -> Any:
     def unchanged(value, form):
         return value
 
-    through = tall(THREADS, ROWS, element, unchanged)
+    through = tall(THREADS, GROUP, ROWS, element, unchanged)
 
     def bias_gelu_unfused_add(x, bias, h):
         through(x, bias, h, 0)
@@ -147,18 +150,22 @@ def unfused(THREADS: int, ROWS: int, element: str) -> Any:
 def columns_by_rows(at: Sizes) -> tuple[int, ...]:
     """Return the blocks across the columns, and those down the rows, which walk on beyond the limit of y."""
     per = elements.lanes(ELEMENTS[at["ELEMENT"]])
-    return covering(at["columns"], at["threads"] * per), min(covering(at["rows"], at["ROWS"]), 65535)
+    each = at["threads"] // at["GROUP"] * at["ROWS"]
+    return covering(at["columns"], at["GROUP"] * per), min(covering(at["rows"], each), 65535)
 
 
 def tall_shape_for(sizes: Sizes, element: str) -> dict[str, int]:
-    """Return the launch shape for a row's length: no more threads than the row has vectors."""
-    vectors = covering(sizes["columns"], elements.lanes(element))
-    return {"THREADS": min(128, 32 * max(1, covering(vectors, 32))), "ROWS": 4}
+    """Return the launch shape for a row's length: no more threads a row than it has vectors."""
+    vectors = max(1, covering(sizes["columns"], elements.lanes(element)))
+    if vectors <= 32:
+        return {"THREADS": 128, "GROUP": rows.part_of_a_warp(vectors), "ROWS": 4}
+    threads = min(128, 32 * covering(vectors, 32))
+    return {"THREADS": threads, "GROUP": threads, "ROWS": 4}
 
 
 TALL = Geometry(block=("THREADS",), grid=columns_by_rows)
 EACH = Geometry(block=("THREADS",), grid=lambda at: (covering(at["rows"] * at["columns"], at["threads"]),))
-SHAPE = {"THREADS": 256, "ROWS": 4}
+SHAPE = {"THREADS": 256, "GROUP": 256, "ROWS": 4}
 TUNING = Tuning(SHAPE, tall_shape_for)
 ARGUMENTS = ("x", "bias", "y", "rows", "columns", "form")
 
@@ -177,7 +184,18 @@ LADDER = (
             Stage("gelu", ("h", "y", "rows", "columns", "form"), rows.FLAT),
         ),
         temporaries=rows.BETWEEN,
+        constraint=rows.group_shape,
         tuning=TUNING,
     ),
-    Kernel(PROBLEM, "vectorised", ARGUMENTS, TALL, vectorised, SHAPE, elements=ELEMENTS, tuning=TUNING),
+    Kernel(
+        PROBLEM,
+        "vectorised",
+        ARGUMENTS,
+        TALL,
+        vectorised,
+        SHAPE,
+        elements=ELEMENTS,
+        constraint=rows.group_shape,
+        tuning=TUNING,
+    ),
 )

@@ -108,9 +108,14 @@ def shape_for(sizes: Sizes, element: str) -> dict[str, int]:
     return {"THREADS": threads, "GROUP": threads, "VECTORS": each, "ROWS": 1}
 
 
+def part_of_a_warp(vectors: int) -> int:
+    """Return how many lanes take a row of so many vectors: the least power of two that covers it, or all."""
+    return next(power for power in (1, 2, 4, 8, 16, 32) if power >= min(vectors, 32))
+
+
 def within_a_warp(vectors: int, each: int, threads: int, rows: int) -> dict[str, int]:
     """Return the shape in which a part of a warp holds a row, `each` vectors a thread where lanes last."""
-    group = next(power for power in (1, 2, 4, 8, 16, 32) if power >= min(covering(vectors, each), 32))
+    group = part_of_a_warp(covering(vectors, each))
     return {"THREADS": threads, "GROUP": group, "VECTORS": covering(vectors, group), "ROWS": rows}
 
 

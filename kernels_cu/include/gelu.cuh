@@ -94,22 +94,24 @@ __device__ __forceinline__ void read_bias(const typename S::T* __restrict__ bias
 }
 
 // A bias in registers for a thread's columns, added to those of one row after another; `change(value)` follows, in
-// place, on 16 bytes of values.
-template <int rows_each, class S, class Change>
+// place, on 16 bytes of values. So many rows lie `beside` each other in a block.
+template <int rows_each, int beside, class S, class Change>
 __device__ __forceinline__ void down_rows(const typename S::T* __restrict__ x,
                                           const typename S::T* __restrict__ bias,
                                           typename S::T* __restrict__ y, long long rows, long long columns,
                                           long long start, S share, Change change) {
+    constexpr int EACH = rows_each * beside;
+    const int first = beside == 1 ? 0 : threadIdx.x / S::members;
     float added[S::ITEMS];
     read_bias(bias + start, share, added);
-    for (long long row = (long long)blockIdx.y * rows_each; row < rows;
-         row += (long long)gridDim.y * rows_each) {
+    for (long long row = (long long)blockIdx.y * EACH + first; row < rows;
+         row += (long long)gridDim.y * EACH) {
         float value[rows_each][S::ITEMS];
         S here[rows_each];
 #pragma unroll
         for (int q = 0; q < rows_each; ++q) {
-            here[q] = {share.member, row + q < rows ? share.held : 0};
-            read(x + (row + q) * columns + start, here[q], false, value[q]);
+            here[q] = {share.member, row + q * beside < rows ? share.held : 0};
+            read(x + (row + q * beside) * columns + start, here[q], false, value[q]);
         }
 #pragma unroll
         for (int q = 0; q < rows_each; ++q) {
@@ -118,23 +120,24 @@ __device__ __forceinline__ void down_rows(const typename S::T* __restrict__ x,
                 value[q][i] += added[i];
             }
             change(value[q]);
-            write(y + (row + q) * columns + start, here[q], value[q]);
+            write(y + (row + q * beside) * columns + start, here[q], value[q]);
         }
     }
 }
-template <int threads, int rows_each, class T, class Change>
+template <int threads, int group, int rows_each, class T, class Change>
 __device__ __forceinline__ void with_bias(const T* __restrict__ x, const T* __restrict__ bias,
                                           T* __restrict__ y, long long rows, long long columns,
                                           Change change) {
-    constexpr int HELD = threads * int(16 / sizeof(T));
+    constexpr int HELD = group * int(16 / sizeof(T)), BESIDE = threads / group;
     const long long start = (long long)blockIdx.x * HELD;
-    const int held = columns - start < HELD ? columns - start : HELD, member = threadIdx.x;
+    const int held = columns - start < HELD ? columns - start : HELD;
+    const int member = BESIDE == 1 ? threadIdx.x : threadIdx.x % group;
     if (starts_at_vectors(x, y, columns) && starts_at_vector(bias)) {
-        down_rows<rows_each>(x, bias, y, rows, columns, start, Share<T, threads, 1, WIDE>{member, held},
-                             change);
+        down_rows<rows_each, BESIDE>(x, bias, y, rows, columns, start, Share<T, group, 1, WIDE>{member, held},
+                                     change);
     } else {
-        down_rows<rows_each>(x, bias, y, rows, columns, start, Share<T, threads, 1, SINGLE>{member, held},
-                             change);
+        down_rows<rows_each, BESIDE>(x, bias, y, rows, columns, start,
+                                     Share<T, group, 1, SINGLE>{member, held}, change);
     }
 }
 

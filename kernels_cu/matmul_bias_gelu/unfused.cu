@@ -48,5 +48,5 @@ extern "C" __global__ __launch_bounds__(ROWS* COLUMNS / 128) void matmul_bias_ge
 extern "C" __global__ __launch_bounds__(128) void matmul_bias_gelu_unfused_gelu(
     const element_t* __restrict__ h, const element_t* __restrict__ bias, element_t* __restrict__ y,
     long long m, long long n, int form) {
-    with_bias<128, 4>(h, bias, y, m, n, [=](float* value) { gelu_all<LANES(wide16_t)>(value, form); });
+    with_bias<128, 128, 4>(h, bias, y, m, n, [=](float* value) { gelu_all<LANES(wide16_t)>(value, form); });
 }
