@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kernellab.catalog import bias_gelu, column_sum, columns, elements, gelus, row_twins, rows, twins
-from kernellab.kernel import Kernel, Stage
+from kernellab.kernel import Kernel, Stage, Tuning
 from kernellab.problem import ELEMENTS, Array, Arrays, Case, Cost, Operand, Problem, Sizes
 
 
@@ -132,12 +132,12 @@ def slope() -> Any:
     return slope_either
 
 
-def unfused(THREADS: int, ROWS: int, BLOCKS: int, element: str) -> Any:
+def unfused(THREADS: int, GROUP: int, ROWS: int, BLOCKS: int, element: str) -> Any:
     """Make the twins of bias_gelu_backward/unfused."""
     from numba import cuda
 
     to_float, from_float = elements.conversions(element)
-    gelu_slope, add_up = slope(), columns.sums(THREADS, ROWS, element)
+    gelu_slope, add_up = slope(), columns.sums(THREADS, GROUP, ROWS, element)
 
     def bias_gelu_backward_unfused_slope(dy, x, bias, dx, form):
         i = cuda.grid(1)
@@ -152,23 +152,23 @@ def unfused(THREADS: int, ROWS: int, BLOCKS: int, element: str) -> Any:
     return bias_gelu_backward_unfused_slope, bias_gelu_backward_unfused_sum
 
 
-def fused(THREADS: int, ROWS: int, BLOCKS: int, element: str) -> Any:
+def fused(THREADS: int, GROUP: int, ROWS: int, BLOCKS: int, element: str) -> Any:
     """Make the twin of bias_gelu_backward/fused."""
     from numba import cuda, float32
 
     ITEMS, ZERO = elements.lanes(element), float32(0)
     KEPT = ROWS * ITEMS
-    read_row, write_row = row_twins.row_access(element, 32, 1)
-    read_bias = row_twins.bias_access(element, 32)
+    read_row, write_row = row_twins.row_access(element, GROUP, 1)
+    read_bias = row_twins.bias_access(element, GROUP)
     starts_at_vectors, gelu_slope = row_twins.starts_at_vectors(element), slope()
 
     @cuda.jit(device=True, forceinline=True)
     def gather(given, r, start, held, is_aligned, kept, base):
         dy, x, _, _ = given
         value, passed, _ = kept
-        lane = cuda.threadIdx.x % 32
-        read_row(x, r, start, held, lane, is_aligned, ZERO, value, base)
-        read_row(dy, r, start, held, lane, is_aligned, ZERO, passed, base)
+        member = cuda.threadIdx.x % GROUP
+        read_row(x, r, start, held, member, is_aligned, ZERO, value, base)
+        read_row(dy, r, start, held, member, is_aligned, ZERO, passed, base)
 
     @cuda.jit(device=True, forceinline=True)
     def add(given, r, start, held, is_aligned, kept, base, total):
@@ -177,9 +177,9 @@ def fused(THREADS: int, ROWS: int, BLOCKS: int, element: str) -> Any:
         for i in range(ITEMS):
             passed[base + i] *= gelu_slope(value[base + i] + added[i], form)
             total[i] += passed[base + i]
-        write_row(dx, r, start, held, cuda.threadIdx.x % 32, is_aligned, passed, base)
+        write_row(dx, r, start, held, cuda.threadIdx.x % GROUP, is_aligned, passed, base)
 
-    place, add_up = columns.summing(THREADS, ROWS, element, gather, add)
+    place, add_up = columns.summing(THREADS, GROUP, ROWS, element, gather, add)
 
     def bias_gelu_backward_fused(dy, x, bias, dx, dbias, partials, finished, form):
         value, passed = cuda.local.array(KEPT, float32), cuda.local.array(KEPT, float32)
@@ -187,7 +187,7 @@ def fused(THREADS: int, ROWS: int, BLOCKS: int, element: str) -> Any:
         here, columns = place(x), x.shape[1]
         _, _, _, _, start, width = here
         is_aligned = starts_at_vectors(x, dx, columns) and starts_at_vectors(dy, bias, columns)
-        read_bias(bias, start, width, cuda.threadIdx.x % 32, is_aligned, added)
+        read_bias(bias, start, width, cuda.threadIdx.x % GROUP, is_aligned, added)
         add_up(x, here, (dy, x, dx, form), (value, passed, added), is_aligned, dbias, partials, finished)
 
     return bias_gelu_backward_fused
@@ -195,13 +195,15 @@ def fused(THREADS: int, ROWS: int, BLOCKS: int, element: str) -> Any:
 
 ARGUMENTS = ("dy", "x", "bias", "dx", "dbias")
 SUMMING = ("partials", "finished")
+SHAPE = {**columns.SHAPE, "ROWS": 2}  # of two arrays: as many bytes on their way
 COLUMNS: dict[str, Any] = {
-    "constants": {**columns.SHAPE, "ROWS": 2},  # of two arrays: as many bytes on their way
+    "constants": SHAPE,
     "elements": ELEMENTS,
     "constraint": columns.whole_tiles,
     "temporaries": columns.PARTIALS,
     "derived": columns.DERIVED,
     "zeroed": ("finished",),
+    "tuning": Tuning(SHAPE, columns.shape_for),
 }
 
 LADDER = (

@@ -86,9 +86,9 @@ def scalar(THREADS: int, element: str) -> Any:
     return column_sum_scalar
 
 
-def split(THREADS: int, ROWS: int, BLOCKS: int, element: str) -> Any:
+def split(THREADS: int, GROUP: int, ROWS: int, BLOCKS: int, element: str) -> Any:
     """Make the twin of column_sum/split."""
-    add_up = columns.sums(THREADS, ROWS, element)
+    add_up = columns.sums(THREADS, GROUP, ROWS, element)
 
     def column_sum_split(x, y, partials, finished):
         add_up(x, y, partials, finished)
@@ -112,5 +112,6 @@ LADDER = (
         temporaries=columns.PARTIALS,
         derived=columns.DERIVED,
         zeroed=("finished",),
+        tuning=columns.TUNING,
     ),
 )

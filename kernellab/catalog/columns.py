@@ -12,22 +12,22 @@ import math
 from functools import cache
 from typing import Any
 
-from kernellab.catalog import elements, row_twins
-from kernellab.kernel import Geometry, covering
+from kernellab.catalog import elements, row_twins, rows
+from kernellab.kernel import Geometry, Tuning, covering
 from kernellab.problem import ELEMENTS, Operand, Sizes
 
-SHAPE = {"THREADS": 256, "ROWS": 4, "BLOCKS": 4}
+SHAPE = {"THREADS": 256, "GROUP": 32, "ROWS": 4, "BLOCKS": 4}
 
 
 def held(at: Sizes) -> int:
-    """Return the columns of a tile: sixteen bytes for each lane of a warp."""
-    return 32 * elements.lanes(ELEMENTS[at["ELEMENT"]])
+    """Return the columns of a tile: sixteen bytes for each lane of a group."""
+    return at["GROUP"] * elements.lanes(ELEMENTS[at["ELEMENT"]])
 
 
 def splits(at: Sizes) -> int:
     """Return how many blocks share a tile: as many as fill the device, and no more than have rows."""
     wanted = at["BLOCKS"] * at["multiprocessors"] // max(1, covering(at["columns"], held(at)))
-    return max(1, min(covering(at["rows"], at["THREADS"] // 32 * at["ROWS"]), wanted))
+    return max(1, min(covering(at["rows"], at["THREADS"] // at["GROUP"] * at["ROWS"]), wanted))
 
 
 def blocks(at: Sizes) -> int:
@@ -40,7 +40,14 @@ def whole_tiles(constants: Sizes) -> str:
     threads = constants["THREADS"]
     if threads % 256 or not 256 <= threads <= 1024:
         return f"THREADS is {threads}, it must be a multiple of 256 up to 1024; take 256"
+    if constants["GROUP"] not in (1, 2, 4, 8, 16, 32):
+        return f"GROUP is {constants['GROUP']}, it must be a power of two up to 32; take 32"
     return "" if constants["ROWS"] >= 1 else f"ROWS is {constants['ROWS']}, it must be at least 1; take 4"
+
+
+def shape_for(sizes: Sizes, element: str) -> dict[str, int]:
+    """Return the launch shape for a row's length: no more lanes a row than it has vectors."""
+    return {"GROUP": rows.part_of_a_warp(covering(sizes["columns"], elements.lanes(element)))}
 
 
 def roundings(sizes: Sizes) -> int:
@@ -51,6 +58,7 @@ def roundings(sizes: Sizes) -> int:
 TILES = Geometry(
     ("THREADS",), lambda at: (at["blocks"],), static_shared=lambda at: at["THREADS"] // 32 * 4 * held(at) + 1
 )
+TUNING = Tuning(SHAPE, shape_for)
 DERIVED = {"held": held, "splits": splits, "blocks": blocks}
 PARTIALS = (
     Operand("partials", "float32", ("blocks", "held"), role="scratch"),
@@ -58,13 +66,13 @@ PARTIALS = (
 )
 
 
-def summing(THREADS: int, ROWS: int, element: str, gather: Any, add: Any) -> tuple[Any, Any]:
+def summing(THREADS: int, GROUP: int, ROWS: int, element: str, gather: Any, add: Any) -> tuple[Any, Any]:
     """Return ``place(x)`` and ``add_up(x, here, given, kept, is_aligned, y, partials, finished)``: sums down the columns of x.
 
     Parameters
     ----------
-    THREADS, ROWS : int
-        Of a block, and that a warp takes at once.
+    THREADS, GROUP, ROWS : int
+        Of a block; of those, lanes that have a row; rows that they take at once.
     gather, add : device function
         ``gather(given, r, start, held, is_aligned, kept, base)`` reads `held` columns of row `r` from `start`
         on into ``kept``, from `base` on; ``add(given, r, start, held, is_aligned, kept, base, total)`` adds them
@@ -78,7 +86,8 @@ def summing(THREADS: int, ROWS: int, element: str, gather: Any, add: Any) -> tup
     from numba import cuda, float32, int32
 
     ITEMS, WARPS, ZERO = elements.lanes(element), THREADS // 32, float32(0)
-    HELD = 32 * ITEMS
+    HELD, BESIDE = GROUP * ITEMS, THREADS // GROUP
+    MERGES = (32 // GROUP).bit_length() - 1
     _, from_float = elements.conversions(element)
 
     @cuda.jit(device=True, forceinline=True)
@@ -90,10 +99,13 @@ def summing(THREADS: int, ROWS: int, element: str, gather: Any, add: Any) -> tup
         return tiles, cuda.gridDim.x // tiles, tile, split, start, min(HELD, columns - start)
 
     @cuda.jit(device=True, forceinline=True)
-    def over_warps(value, scratch):
-        thread = cuda.threadIdx.x
+    def over_groups(value, scratch):
+        thread, lane = cuda.threadIdx.x, cuda.threadIdx.x % 32
         for i in range(ITEMS):
-            scratch[thread // 32, 32 * i + thread % 32] = value[i]
+            for k in range(MERGES):
+                value[i] += cuda.shfl_xor_sync(0xFFFFFFFF, value[i], GROUP << k)
+            if GROUP == 32 or lane < GROUP:
+                scratch[thread // 32, GROUP * i + lane] = value[i]
         cuda.syncthreads()
         total = ZERO
         if thread < HELD:
@@ -107,8 +119,8 @@ def summing(THREADS: int, ROWS: int, element: str, gather: Any, add: Any) -> tup
         is_last = cuda.shared.array(1, int32)
         tiles, splits, tile, _, start, _ = here
         thread = cuda.threadIdx.x
-        lane, item = thread % 32, thread // 32
-        total = over_warps(value, scratch)
+        member, slot = thread % GROUP, thread // GROUP
+        total = over_groups(value, scratch)
         if thread < HELD:
             partials[cuda.blockIdx.x, thread] = total
         cuda.threadfence()
@@ -119,11 +131,11 @@ def summing(THREADS: int, ROWS: int, element: str, gather: Any, add: Any) -> tup
         if is_last[0]:
             for i in range(ITEMS):
                 value[i] = ZERO
-            for k in range(item, splits, WARPS):
+            for k in range(slot, splits, BESIDE):
                 for i in range(ITEMS):
-                    value[i] += partials[k * tiles + tile, 32 * i + lane]
-            total = over_warps(value, scratch)
-            column = start + (lane * ITEMS + item if is_aligned else item * 32 + lane)
+                    value[i] += partials[k * tiles + tile, GROUP * i + member]
+            total = over_groups(value, scratch)
+            column = start + (member * ITEMS + slot if is_aligned else slot * GROUP + member)
             if thread < HELD and column < y.size:
                 y[column] = from_float(total)
 
@@ -134,7 +146,7 @@ def summing(THREADS: int, ROWS: int, element: str, gather: Any, add: Any) -> tup
         _, splits, _, split, start, width = here
         for i in range(ITEMS):
             total[i] = ZERO
-        row, step = split * WARPS + cuda.threadIdx.x // 32, splits * WARPS
+        row, step = split * BESIDE + cuda.threadIdx.x // GROUP, splits * BESIDE
         while row < x.shape[0]:
             for q in range(ROWS):
                 r = row + q * step
@@ -151,25 +163,25 @@ def summing(THREADS: int, ROWS: int, element: str, gather: Any, add: Any) -> tup
 
 
 @cache
-def sums(THREADS: int, ROWS: int, element: str) -> Any:
+def sums(THREADS: int, GROUP: int, ROWS: int, element: str) -> Any:
     """Return ``(x, y, partials, finished)``: all of a kernel that adds up columns and nothing else."""
     from numba import cuda, float32
 
     ITEMS, ZERO = elements.lanes(element), float32(0)
     KEPT = ROWS * ITEMS
-    read_row, _ = row_twins.row_access(element, 32, 1)
+    read_row, _ = row_twins.row_access(element, GROUP, 1)
     starts_at_vectors = row_twins.starts_at_vectors(element)
 
     @cuda.jit(device=True, forceinline=True)
     def gather(x, r, start, held, is_aligned, value, base):
-        read_row(x, r, start, held, cuda.threadIdx.x % 32, is_aligned, ZERO, value, base)
+        read_row(x, r, start, held, cuda.threadIdx.x % GROUP, is_aligned, ZERO, value, base)
 
     @cuda.jit(device=True, forceinline=True)
     def add(x, r, start, held, is_aligned, value, base, total):
         for i in range(ITEMS):
             total[i] += value[base + i]
 
-    place, add_up = summing(THREADS, ROWS, element, gather, add)
+    place, add_up = summing(THREADS, GROUP, ROWS, element, gather, add)
 
     @cuda.jit(device=True, forceinline=True)
     def add_all(x, y, partials, finished):

@@ -21,6 +21,9 @@
 #ifndef THREADS
 #define THREADS 256
 #endif
+#ifndef GROUP
+#define GROUP 32
+#endif
 #ifndef ROWS
 #define ROWS 2
 #endif
@@ -30,6 +33,7 @@
 static_assert(
     THREADS % 256 == 0 && THREADS <= 1024,
     "bias_gelu_backward/unfused: THREADS must be a multiple of 256, a thread for each column of a tile");
+static_assert(32 % GROUP == 0, "bias_gelu_backward/unfused: GROUP must be a power of two up to 32");
 static_assert(ROWS >= 1, "bias_gelu_backward/unfused: ROWS must be at least 1");
 static_assert(BLOCKS >= 1, "bias_gelu_backward/unfused: BLOCKS counts the blocks of a multiprocessor");
 
@@ -48,8 +52,8 @@ extern "C" __global__ __launch_bounds__(THREADS) void bias_gelu_backward_unfused
 extern "C" __global__ __launch_bounds__(THREADS) void bias_gelu_backward_unfused_sum(
     const element_t* __restrict__ dx, element_t* __restrict__ dbias, float* partials, unsigned* finished,
     long long rows, long long columns, long long splits) {
-    __shared__ float scratch[THREADS / 32][Tile<element_t>::HELD];
-    const Tile<element_t> tile(rows, columns, splits);
+    __shared__ float scratch[THREADS / 32][Tile<element_t, GROUP>::HELD];
+    const Tile<element_t, GROUP> tile(rows, columns, splits);
     const auto put = [=](long long column, float sum) {
         const element_t rounded = from_float<element_t>(sum);
         dbias[column] = rounded;

@@ -1,15 +1,15 @@
-// Columns: sums of the columns of a matrix. A warp has a tile of columns, sixteen bytes a lane, and walks down rows
-// with its sums in registers. Warps of a block meet in shared memory; of the blocks that share a tile, the last one
-// adds up what all have left. The same bits in every run on one kind of device.
+// Columns: sums of the columns of a matrix. `group` lanes have a tile of columns, sixteen bytes each, and walk down
+// rows with their sums in registers; the groups of a warp meet by shuffles, its warps in shared memory, and of the
+// blocks that share a tile, the last one adds up what all have left. The same bits in every run on one kind of device.
 #ifndef KERNELLAB_COLUMNS_CUH
 #define KERNELLAB_COLUMNS_CUH
 
 #include "rows.cuh"
 
 // A tile of columns, and which of its rows a block takes: those of part number `split` of `splits`.
-template <class T>
+template <class T, int group>
 struct Tile {
-    static constexpr int HELD = 32 * int(16 / sizeof(T));
+    static constexpr int HELD = group * int(16 / sizeof(T));
     long long rows, columns, tiles, splits, tile, split;
 
     __device__ __forceinline__ Tile(long long rows, long long columns, long long splits)
@@ -22,18 +22,22 @@ struct Tile {
     }
     template <class S>
     __device__ __forceinline__ S share() const {
-        return {(int)threadIdx.x % 32, (int)min((long long)HELD, columns - start())};
+        return {(int)threadIdx.x % group, (int)min((long long)HELD, columns - start())};
     }
 };
+template <class S>
+using TileOf = Tile<typename S::T, S::members>;
 
-// The rows of a warp, `rows_each` at a time: body(share, offset) with a share and the place of its first column for
+// The rows of a group, `rows_each` at a time: body(share, offset) with a share and the place of its first column for
 // each; nothing is held of a row that is not there.
-template <class S, int warps, int rows_each, class Body>
-__device__ __forceinline__ void down_columns(Tile<typename S::T> tile, Body body) {
-    const long long step = tile.splits * warps;
+template <class S, int threads, int rows_each, class Body>
+__device__ __forceinline__ void down_columns(TileOf<S> tile, Body body) {
+    constexpr int BESIDE = threads / S::members;
+    const long long step = tile.splits * BESIDE;
     const S share = tile.template share<S>();
 #pragma unroll 1
-    for (long long row = tile.split * warps + threadIdx.x / 32; row < tile.rows; row += rows_each * step) {
+    for (long long row = tile.split * BESIDE + threadIdx.x / S::members; row < tile.rows;
+         row += rows_each * step) {
         S here[rows_each];
         long long offset[rows_each];
 #pragma unroll
@@ -45,20 +49,26 @@ __device__ __forceinline__ void down_columns(Tile<typename S::T> tile, Body body
     }
 }
 
-// Values of the block's warps added up: in thread i that of slot i, which is value i / 32 of lane i % 32. Neighbouring
-// lanes have neighbouring words, whatever the columns.
-template <int warps, int items>
-__device__ __forceinline__ float over_warps(const float* value, float (*scratch)[32 * items]) {
-    const int thread = threadIdx.x;
+// Values of the block's groups added up: in thread i that of slot i, which is value i / members of member i % members.
+// Neighbouring lanes have neighbouring words, whatever the columns.
+template <class S, int threads>
+__device__ __forceinline__ float over_groups(float* value, float (*scratch)[S::HELD]) {
+    const int thread = threadIdx.x, lane = thread % 32;
 #pragma unroll
-    for (int i = 0; i < items; ++i) {
-        scratch[thread / 32][32 * i + thread % 32] = value[i];
+    for (int i = 0; i < S::ITEMS; ++i) {
+#pragma unroll
+        for (int step = S::members; step < 32; step *= 2) {
+            value[i] += from_lane(value[i], step);
+        }
+        if (lane < S::members) {
+            scratch[thread / 32][S::members * i + lane] = value[i];
+        }
     }
     __syncthreads();
     float total = 0.0f;
-    if (thread < 32 * items) {
+    if (thread < S::HELD) {
 #pragma unroll
-        for (int w = 0; w < warps; ++w) {
+        for (int w = 0; w < threads / 32; ++w) {
             const float found = scratch[w][thread];
             total += found;
         }
@@ -69,13 +79,12 @@ __device__ __forceinline__ float over_warps(const float* value, float (*scratch)
 
 // The sums of a tile from those of its warps: left for the last block of the tile, which answers with
 // put(column, sum). atomicInc sets the counter back to 0 by itself.
-template <class S, int warps, class Put>
-__device__ __forceinline__ void finish_columns(Tile<typename S::T> tile, float* sum,
-                                               float (*scratch)[S::HELD], float* partials, unsigned* finished,
-                                               Put put) {
+template <class S, int threads, class Put>
+__device__ __forceinline__ void finish_columns(TileOf<S> tile, float* sum, float (*scratch)[S::HELD],
+                                               float* partials, unsigned* finished, Put put) {
     __shared__ bool is_last;
-    const int thread = threadIdx.x, lane = thread % 32;
-    float total = over_warps<warps, S::ITEMS>(sum, scratch);
+    const int thread = threadIdx.x, member = thread % S::members, slot = thread / S::members;
+    float total = over_groups<S, threads>(sum, scratch);
     if (thread < S::HELD) {
         partials[(long long)blockIdx.x * S::HELD + thread] = total;
     }
@@ -92,16 +101,17 @@ __device__ __forceinline__ void finish_columns(Tile<typename S::T> tile, float* 
             sum[i] = 0.0f;
         }
 #pragma unroll 4
-        for (long long k = thread / 32; k < tile.splits; k += warps) {
+        for (long long k = slot; k < tile.splits; k += threads / S::members) {
 #pragma unroll
             for (int i = 0; i < S::ITEMS; ++i) {
-                const float partial = partials[(k * tile.tiles + tile.tile) * S::HELD + 32 * i + lane];
+                const float partial =
+                    partials[(k * tile.tiles + tile.tile) * S::HELD + S::members * i + member];
                 sum[i] += partial;
             }
         }
-        total = over_warps<warps, S::ITEMS>(sum, scratch);
-        const int item = thread / 32;
-        const long long column = tile.start() + (item / S::PIECE * 32 + lane) * S::PIECE + item % S::PIECE;
+        total = over_groups<S, threads>(sum, scratch);
+        const long long column =
+            tile.start() + (slot / S::PIECE * S::members + member) * S::PIECE + slot % S::PIECE;
         if (thread < S::HELD && column < tile.columns) {
             put(column, total);
         }
@@ -109,13 +119,13 @@ __device__ __forceinline__ void finish_columns(Tile<typename S::T> tile, float* 
 }
 
 // The sums of a tile's columns, all loads of `rows_each` rows first.
-template <int threads, int rows_each, Layout layout, class T, class Put>
-__device__ __forceinline__ void sum_columns(const T* __restrict__ x, Tile<T> tile,
-                                            float (*scratch)[Tile<T>::HELD], float* partials,
+template <int threads, int rows_each, Layout layout, class T, int group, class Put>
+__device__ __forceinline__ void sum_columns(const T* __restrict__ x, Tile<T, group> tile,
+                                            float (*scratch)[Tile<T, group>::HELD], float* partials,
                                             unsigned* finished, Put put) {
-    using S = Share<T, 32, 1, layout>;
+    using S = Share<T, group, 1, layout>;
     float sum[S::ITEMS] = {};
-    down_columns<S, threads / 32, rows_each>(tile, [&](const S* here, const long long* offset) {
+    down_columns<S, threads, rows_each>(tile, [&](const S* here, const long long* offset) {
         float value[rows_each][S::ITEMS];
 #pragma unroll
         for (int q = 0; q < rows_each; ++q) {
@@ -129,7 +139,7 @@ __device__ __forceinline__ void sum_columns(const T* __restrict__ x, Tile<T> til
             }
         }
     });
-    finish_columns<S, threads / 32>(tile, sum, scratch, partials, finished, put);
+    finish_columns<S, threads>(tile, sum, scratch, partials, finished, put);
 }
 
 #endif
