@@ -90,6 +90,14 @@ def test_a_row_has_no_lanes_that_a_smaller_group_spares(element):
             assert vectors > 32 or shape["GROUP"] < 2 * vectors
 
 
+def test_the_shape_of_the_gradient_that_was_the_fastest():
+    rung = kernel("bias_gelu_backward/fused")
+    assert rung.tuning.choose({"columns": 8192}, "float32") == {"GROUP": 32}
+    wide = {"THREADS": 512, "GROUP": 32, "ROWS": 4, "BLOCKS": 2}
+    assert rung.tuning.choose({"columns": 8192}, "float16") == wide
+    assert rung.tuning.choose({"columns": 64}, "float16") == {"GROUP": 8}
+
+
 @pytest.mark.parametrize("name", [*RUNGS, *CHAINS])
 @pytest.mark.parametrize("group", [0, 3, 64])
 def test_a_group_that_is_no_part_of_a_warp_is_refused(name, group):
