@@ -12,6 +12,7 @@ from kernellab.errors import SpecError
 from kernellab.experiments.picture import Picture, picture_from_dict, picture_to_dict
 from kernellab.kernel import LANGUAGES, Kernel, Language
 from kernellab.record import plain
+from kernellab.report.declared import misfit
 from kernellab.report.document import write
 
 FORMAT = "kernellab-results-1"
@@ -106,9 +107,15 @@ class Results:
                 values[key] = tuple(values[key])
             values["columns"] = tuple(Shown(**column) for column in values["columns"])
             values["pictures"] = tuple(picture_from_dict(each) for each in values.get("pictures", ()))
-            return cls(**values)
-        except (KeyError, TypeError) as error:
-            raise SpecError(f"{who}: the result is damaged ({error}); make it again") from error
+            found = cls(**values)
+            reason = misfit(found)
+        except KeyError as error:
+            reason = f"it lacks {error}"
+        except (AttributeError, TypeError, ValueError) as error:
+            reason = str(error)
+        if reason:
+            raise SpecError(f"{who}: the result is damaged, {reason}; make it again")
+        return found
 
 
 def save(results: Results, folder: Path) -> Path:

@@ -39,6 +39,22 @@ def test_a_table_shows_rows_with_every_column() -> None:
     assert markdown_table(Results("x", "x", COLUMNS)) == ""
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"bars": {"fast": "x"}}, r"bars\['fast'\] is 'x' and no bool"),
+        ({"columns": [{"key": "a", "header": 3}]}, r"columns\[0\].header is 3 and no str"),
+        ({"notes": [1]}, r"notes\[0\] is 1 and no str"),
+        ({"rows": [3]}, r"rows\[0\] is 3 and no Mapping"),
+        ({"rows": 3}, "'int' object is not iterable"),
+    ],
+)
+def test_edited_results_are_refused_in_one_sentence(change: dict[str, object], message: str) -> None:
+    data = {**PEERS.to_dict(), **change}
+    with pytest.raises(SpecError, match=rf"^peers\.json: the result is damaged, {message}; make it again$"):
+        Results.from_dict(data, "peers.json")
+
+
 @pytest.mark.parametrize("nothing", [None, math.nan])
 def test_nothing_is_a_dash(nothing: float | None) -> None:
     assert cell(nothing, Shown("x", "x")) == "-"
