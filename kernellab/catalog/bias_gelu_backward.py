@@ -199,9 +199,9 @@ SHAPE = {**columns.SHAPE, "ROWS": 2}  # of two arrays: as many bytes on their wa
 
 
 def shape_for(sizes: Sizes, element: str) -> dict[str, int]:
-    """Return the launch shape for a row's length; of whole warps, in 16 bits, the fastest on an H200."""
+    """Return the launch shape for a row's length; of several tiles, in 16 bits, the fastest on an H200."""
     shape = columns.shape_for(sizes, element)
-    is_wide = shape["GROUP"] == 32 and element != "float32"
+    is_wide = sizes["columns"] > 32 * elements.lanes(element) and element != "float32"
     return {**shape, "THREADS": 512, "ROWS": 4, "BLOCKS": 2} if is_wide else shape
 
 

@@ -159,10 +159,14 @@ class Arena:
 
     @cached_property
     def inputs(self) -> dict[str, Any]:
-        """Every input, on the device."""
-        return {
+        """Every input, on the device; what counts the elements of an axis lies within it."""
+        found = {
             name: filled(self.bench.device, spec, salt, self.contents)
             for salt, (name, spec) in enumerate(self.specs.items())
+        }
+        axes = {item.name: item.index_of for item in self.problem.operands if item.index_of}
+        return {
+            name: array % self.sizes[axes[name]] if name in axes else array for name, array in found.items()
         }
 
     def plan(self, kernel: Kernel) -> Plan:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from kernellab import catalog
 from kernellab.kernel import Kernel, Language
 from kernellab.problem import ELEMENTS
 from kernellab.results import Results, Shown
-from kernellab.suites.arena import Arena, filled
+from kernellab.suites.arena import Arena
 from kernellab.suites.bench import Bench
 from kernellab.suites.peer_flat import by_torch
 from kernellab.suites.peer_works import Peer, Setting, tensors
@@ -80,20 +79,6 @@ def heats(count: int = N) -> Iterator[Heat]:
                 yield Heat(problem, element, columns, count)
 
 
-class GradientArena(Arena):
-    """An arena whose labels are classes."""
-
-    @cached_property
-    def inputs(self) -> dict[str, Any]:
-        """Every input, on the device."""
-        device = self.bench.device
-        found = {name: filled(device, spec, salt) for salt, (name, spec) in enumerate(self.specs.items())}
-        return {
-            name: array % self.sizes["columns"] if name == "labels" else array
-            for name, array in found.items()
-        }
-
-
 # -- peers
 def _cross_entropy(setting: Setting) -> Callable[[], Any]:
     """Loss and gradient as PyTorch's autograd has them."""
@@ -150,7 +135,7 @@ def run(bench: Bench, chosen: Sequence[Heat] = ()) -> Results:
 
 
 def _arena(bench: Bench, heat: Heat) -> Arena:
-    return GradientArena(bench, catalog.problem(heat.problem), heat.sizes, heat.element)
+    return Arena(bench, catalog.problem(heat.problem), heat.sizes, heat.element)
 
 
 def of(rows: Rows, heat: Heat) -> Rows:

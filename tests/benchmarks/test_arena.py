@@ -119,6 +119,14 @@ def test_one_wrong_element_is_seen(problem: str, element: str) -> None:
     assert "differs in 1 of" in answer.judge(np, "x", name, found).message
 
 
+def test_what_counts_the_elements_of_an_axis_lies_within_it() -> None:
+    sizes = {"rows": 200, "columns": 7, "biases": 0}
+    labels = Arena(bench(), catalog.problem("softmax_cross_entropy"), sizes).inputs["labels"]
+    assert (labels.min(), labels.max()) == (0, 6)
+    keys = Arena(bench(), catalog.problem("tally"), {"n": 100, "bins": 3}).inputs["keys"]
+    assert set(keys.tolist()) == {0, 1, 2}
+
+
 def test_an_array_of_another_size_is_wrong() -> None:
     where = arena_of("sum")
     (answer,) = where.answers(where.plan(catalog.ladder("sum")[-1])).values()

@@ -14,7 +14,8 @@ from timing_fakes import FakeGpu, FakeStopwatch, make_bench
 from kernellab import catalog
 from kernellab.report.results import markdown_table, shown_rows
 from kernellab.suites import backward
-from kernellab.suites.backward import GradientArena, Heat
+from kernellab.suites.arena import Arena
+from kernellab.suites.backward import Heat
 from kernellab.suites.bench import Bench
 from kernellab.suites.peer_works import Peer
 
@@ -78,7 +79,7 @@ def test_a_peer_that_computes_something_else_has_no_time(
 
 
 def test_labels_are_classes(bench: Bench) -> None:
-    arena = GradientArena(bench, catalog.problem("softmax_cross_entropy"), CHOSEN[0].sizes, "float16")
+    arena = Arena(bench, catalog.problem("softmax_cross_entropy"), CHOSEN[0].sizes, "float16")
     labels = arena.inputs["labels"]
     assert labels.dtype == np.int64
     assert labels.min() >= 0

@@ -60,7 +60,7 @@ def install(monkeypatch, cupy):
     """Let the tests of the emulator launch on the GPU."""
     from launching import Kernels
 
-    def launch(self, name, grid, block, *arguments, shared_mem=0, seed=None, sanitize=None):
+    def launch(self, name, grid, block, *arguments, shared_mem=0, **of_the_emulator):
         call(cupy, self.binary, self.binary.names[name], grid, block, arguments, shared_mem)
         return SimpleNamespace(diagnostics=(), totals={})
 
