@@ -74,7 +74,7 @@ def wide(values: Any) -> Array:
 def ladder(
     problem: Problem, arguments: Sequence[str], twins: Mapping[str, Callable[..., Any]]
 ) -> tuple[Kernel, ...]:
-    """Return the rungs scalar, vectorised and unrolled of a problem, given their twins."""
+    """Return the rungs scalar, unrolled and, the one to keep, vectorised of a problem, given their twins."""
 
     def shape(each: Callable[[Sizes], int]) -> Geometry:
         return Geometry((THREADS,), lambda at: (max(1, covering(at["n"], at["threads"] * each(at))),))
@@ -84,16 +84,6 @@ def ladder(
     )
     return (
         scalar,
-        Kernel(
-            problem,
-            "vectorised",
-            tuple(arguments),
-            shape(_width),
-            twins["vectorised"],
-            elements=ELEMENTS,
-            alignment=16,
-            fallback=scalar,
-        ),
         Kernel(
             problem,
             "unrolled",
@@ -106,6 +96,16 @@ def ladder(
             fallback=scalar,
             constraint=in_registers,
             tuning=Tuning(UNROLLED, vectors_for),
+        ),
+        Kernel(
+            problem,
+            "vectorised",
+            tuple(arguments),
+            shape(_width),
+            twins["vectorised"],
+            elements=ELEMENTS,
+            alignment=16,
+            fallback=scalar,
         ),
     )
 

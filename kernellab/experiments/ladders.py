@@ -214,7 +214,7 @@ def restricted(problem: str) -> Experiment:
     Examples
     --------
     >>> [point.label for point in restricted("axpy").points]
-    ['axpy/scalar', 'axpy/vectorised', 'axpy/unrolled']
+    ['axpy/scalar', 'axpy/unrolled', 'axpy/vectorised']
     """
     if problem not in LADDERS:
         raise SpecError(f"ladders:{problem}: no ladder has this name; there are {', '.join(LADDERS)}")

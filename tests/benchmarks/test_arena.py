@@ -194,7 +194,7 @@ def test_peers_are_timed_and_their_failures_noted() -> None:
         peer("two", doubled(2e-6), "family"),
         Peer("not here", absent),
     )
-    assert [row["workload"] for row in found] == ["scale/unrolled cuda-c", "right", "waits", "two"]
+    assert [row["workload"] for row in found] == ["scale/vectorised cuda-c", "right", "waits", "two"]
     notes = "\n".join(where.notes)
     for text in (
         "not here was left out: ImportError: no such library",
@@ -204,7 +204,7 @@ def test_peers_are_timed_and_their_failures_noted() -> None:
         "elsewhere was left out: no time passed",
     ):
         assert text in notes, notes
-    assert race.ours(found)["workload"] == "scale/unrolled cuda-c"
+    assert race.ours(found)["workload"] == "scale/vectorised cuda-c"
     assert race.best_peer(found)["workload"] == "right"
     assert race.ratio(race.best_peer(found), race.best_peer(found, "two")) == pytest.approx(2, rel=0.01)
 
