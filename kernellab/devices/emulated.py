@@ -13,7 +13,7 @@ from kernellab import catalog
 from kernellab.checks import Limits
 from kernellab.devices.program import Kernels, Program, Run
 from kernellab.errors import CompileError, ExecutionError, SpecError, UnavailableError
-from kernellab.instruments.occupancy import shared_limit
+from kernellab.instruments.occupancy import check_architecture, shared_limit
 from kernellab.intake import check_copy
 from kernellab.kernel import LANGUAGES, Kernel, Language, StageTwin
 from kernellab.plan import Launch, Plan
@@ -48,6 +48,7 @@ class EmulatedDevice:
     name = "emulator"
 
     def __init__(self, arch: str = "sm_90", budget: int | None = None) -> None:
+        check_architecture(arch)
         self.arch = arch
         self.budget = budget
         self.limits = Limits(shared=shared_limit(arch))

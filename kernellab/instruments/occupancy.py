@@ -191,8 +191,7 @@ def multiprocessor(arch: str) -> Multiprocessor:
     SpecError
         For one whose limits are not known here.
     """
-    match = re.fullmatch(r"sm_(\d+)[af]?", arch) if isinstance(arch, str) else None
-    number = int(match[1]) if match else 0
+    number = _number(arch)
     found = MULTIPROCESSORS.get(number)
     if found is None:
         known = ", ".join(f"sm_{each}" for each in MULTIPROCESSORS)
@@ -202,6 +201,17 @@ def multiprocessor(arch: str) -> Multiprocessor:
             )
         raise SpecError(f"arch: {arch!r} is not known, it must be one of {known}; pass one of these")
     return found
+
+
+def _number(arch: Any) -> int:
+    match = re.fullmatch(r"sm_(\d+)[af]?", arch) if isinstance(arch, str) else None
+    return int(match[1]) if match else 0
+
+
+def check_architecture(arch: str) -> None:
+    """Refuse an architecture of which nothing is known here, not even that its limits are not settled."""
+    if _number(arch) not in UNSETTLED:
+        multiprocessor(arch)
 
 
 def whole(name: str, value: Any) -> int:
