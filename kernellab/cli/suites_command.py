@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernellab.cli import output
-from kernellab.errors import LabError
+from kernellab.errors import LabError, UnavailableError
 
 if TYPE_CHECKING:
     from kernellab.results import Results
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 def run_suites(names: Sequence[str], folder: Path | None) -> None:
-    """Run suites, print each as it ends and write it; fail if one failed or a bar is missed."""
+    """Run suites, print each as it ends and write it; fail if one failed or a bar is missed.
+
+    Of several suites those that need what is not here, such as a second GPU, are left out.
+    """
     from kernellab import suites
     from kernellab.results import save
 
@@ -28,6 +31,11 @@ def run_suites(names: Sequence[str], folder: Path | None) -> None:
         started = time.perf_counter()
         try:
             found = suites.run(name, bench)
+        except UnavailableError as error:
+            if len(names) == 1:
+                raise
+            print(f"== {name}: left out: {error}", flush=True)
+            continue
         except LabError as error:
             print(f"== {name}: FAILED: {error}", flush=True)
             is_good = False

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from kernellab.cli import app
 from kernellab.cli.suites_command import summary
-from kernellab.errors import SpecError
+from kernellab.errors import SpecError, UnavailableError
 from kernellab.report.results import TABLES, cell, markdown_table, replace_between, section, shown_rows
 from kernellab.results import Results, Shown, save
 from kernellab.suites import SUITES
@@ -154,6 +154,8 @@ def test_a_suite_that_fails_does_not_stop_the_others(
     def run_one(name: str, bench: object) -> Results:
         if name == "ladder":
             raise SpecError("ladder: broken")
+        if name == "all_reduce":
+            raise UnavailableError("all-reduce: it takes two GPUs")
         return Results(name, name, bars={"fine": name != "clock"})
 
     monkeypatch.setattr(suites_command, "make_bench", Nothing)
@@ -164,4 +166,7 @@ def test_a_suite_that_fails_does_not_stop_the_others(
     assert "== ladder: FAILED: ladder: broken" in capsys.readouterr().out
     with pytest.raises(typer.Exit):
         suites_command.run_suites(("clock",), None)
-    suites_command.run_suites(("peers",), None)
+    suites_command.run_suites(("peers", "all_reduce"), None)
+    assert "== all_reduce: left out: all-reduce: it takes two GPUs" in capsys.readouterr().out
+    with pytest.raises(UnavailableError):
+        suites_command.run_suites(("all_reduce",), None)
