@@ -341,7 +341,7 @@ def test_files_are_written_though_nobody_reads_the_output(tmp_path: Path, comman
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
-        [sys.executable, "-m", "kernellab.cli", *command, "--json", str(out)],
+        [sys.executable, "-m", "kernellab", *command, "--json", str(out)],
         stdout=writer, stderr=subprocess.PIPE, text=True, check=False,
     )  # fmt: skip
     os.close(writer)
@@ -604,7 +604,7 @@ def test_doctor_without_nvrtc_exits_3(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="/dev/full is Linux's")
 def test_a_full_disk_under_standard_output_is_one_sentence() -> None:
-    command = [sys.executable, "-m", "kernellab.cli", "occupancy", "32", "--block", "64"]
+    command = [sys.executable, "-m", "kernellab", "occupancy", "32", "--block", "64"]
     with open("/dev/full", "w", encoding="utf-8") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     rule = "No space left on device; write to another place"
@@ -612,7 +612,7 @@ def test_a_full_disk_under_standard_output_is_one_sentence() -> None:
 
 
 def test_a_closed_pipe_is_no_error() -> None:
-    command = f"{sys.executable} -m kernellab.cli list | head -1"
+    command = f"{sys.executable} -m kernellab list | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert done.stderr == ""
 

@@ -81,7 +81,7 @@ def _advise(
     experiments: Sequence[Experiment], names: Sequence[str], device: str, language: str | None
 ) -> None:
     """Say on stderr how this run is watched by Nsight's tools."""
-    command = [sys.executable, "-m", "kernellab.cli", "run", *names, "--device", device]
+    command = [sys.executable, "-m", "kernellab", "run", *names, "--device", device]
     command += [] if language is None else ["--language", language]
     problems = dict.fromkeys(kernel.problem.name for each in experiments for kernel in each.kernels)
     lines = command_lines([*command, "--nvtx", "--profile"], names, tuple(problems))

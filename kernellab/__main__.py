@@ -1,4 +1,4 @@
-"""``python -m kernellab.cli``."""
+"""``python -m kernellab``."""
 
 from kernellab.cli import main
 
