@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import warnings
 from typing import TYPE_CHECKING
 
 from kernellab.errors import ArgumentError, SpecError, UnavailableError
@@ -20,7 +21,8 @@ def device(name: str | Device = "auto") -> Device:
     Parameters
     ----------
     name : {"auto", "gpu", "emulator"} or Device
-        ``"auto"`` is the GPU if there is one, else the emulator. A device comes back as it is.
+        ``"auto"`` is the GPU if there is one, else the emulator; with a warning where CUDA's driver is here and
+        a CuPy that can be imported is not. A device comes back as it is.
 
     Returns
     -------
@@ -51,8 +53,9 @@ def device(name: str | Device = "auto") -> Device:
     if name == "auto" and has_driver():
         try:
             return _gpu()
-        except UnavailableError:
-            pass
+        except UnavailableError as error:
+            if isinstance(error.__cause__, ImportError | OSError | AttributeError):
+                warnings.warn(f"device: 'auto' is the emulator; {error}", stacklevel=2)
     return _emulator()
 
 

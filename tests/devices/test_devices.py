@@ -28,6 +28,18 @@ def test_auto_without_a_gpu_is_the_emulator(no_gpu, monkeypatch, has_driver):
     assert kl.device() is kl.device("emulator")
 
 
+def test_auto_warns_where_only_cupy_is_missing(monkeypatch):
+    def broken():
+        raise kl.UnavailableError("device: 'gpu' needs CuPy; install it") from ImportError("no module")
+
+    monkeypatch.setattr(devices, "has_driver", lambda: True)
+    monkeypatch.setattr(devices, "_gpu", broken)
+    with pytest.warns(
+        UserWarning, match="^device: 'auto' is the emulator; device: 'gpu' needs CuPy; install it$"
+    ):
+        assert kl.device() is kl.device("emulator")
+
+
 def test_auto_takes_a_gpu(monkeypatch):
     found = kl.EmulatedDevice()
     monkeypatch.setattr(devices, "has_driver", lambda: True)
