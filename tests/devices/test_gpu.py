@@ -107,7 +107,8 @@ def test_cupy_without_a_folder_for_its_cache_is_no_gpu(monkeypatch, error):
         gpu_module.import_cupy()
     monkeypatch.setattr("kernellab.devices.has_driver", lambda: True)
     monkeypatch.setattr("kernellab.devices._gpu", gpu_module.GpuDevice)
-    assert kl.device("auto").name == "emulator"
+    with pytest.warns(UserWarning, match="'auto' is the emulator; .* CUPY_CACHE_DIR"):
+        assert kl.device("auto").name == "emulator"
     gpu = next(part for part in doctor_command.parts() if part.name == "GPU")
     assert gpu.value is None
     assert "CUPY_CACHE_DIR" in gpu.remedy
