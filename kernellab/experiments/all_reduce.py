@@ -13,11 +13,8 @@ from kernellab.api import apply
 from kernellab.catalog import kernel
 from kernellab.catalog.all_reduce import BOTH
 from kernellab.experiments import ranks
-from kernellab.experiments.common import SECTOR, WRITE_UP, all_right, number
+from kernellab.experiments.common import SECTOR, WRITE_UP, all_right, needs_gpu, number, verdict
 from kernellab.experiments.experiment import (
-    HELD,
-    NEEDS_GPU,
-    REFUTED,
     Claim,
     Column,
     Derived,
@@ -30,10 +27,10 @@ from kernellab.experiments.experiment import (
     Sweep,
 )
 from kernellab.experiments.layers import ELEMENT, KERNEL
-from kernellab.experiments.picture import Bar, Bars, Picture, Timeline
+from kernellab.experiments.picture import Picture
+from kernellab.experiments.ways import IN_ORDER, POINTS, WORK, bars, broken, timeline
 from kernellab.kernel import Kernel, Language
 from kernellab.problem import Case, dtype_named
-from kernellab.report.numbers import language_name
 
 if TYPE_CHECKING:
     from kernellab.devices.gpu import GpuDevice
@@ -151,9 +148,6 @@ def has_same_bits(rows: Rows) -> Found:
 
 # -- two GPUs
 SHORTER = "all-reduce overlapped with computing makes iterations 15-20 % shorter on several GPUs"
-WORK = "overlap needs enough work"
-POINTS = "overlap needs few synchronisation points"
-IN_ORDER = "what is on one stream runs in order"
 LARGE = "buckets must be large enough for their launches"
 GUIDE, DISTRIBUTED = "CUDA C++ Programming Guide", "PyTorch Distributed (Li et al., 2020)"
 CLAIMS = {SHORTER: WRITE_UP, WORK: WRITE_UP, POINTS: WRITE_UP, IN_ORDER: GUIDE, LARGE: DISTRIBUTED}
@@ -165,12 +159,12 @@ def observe(clock: GpuClock) -> Observed:
     stand = ranks.Stand(clock.device, clock.language)
     if not clock.is_timing:
         spans = stand.iteration(ranks.EACH.way).run().spans
-        return Observed({}, (Timeline(title_of(ranks.EACH.label, clock.language), "ms", spans, 1e3),))
+        return Observed({}, (timeline(ranks.EACH.label, clock.language, spans),))
     stand.choose()
     found = stand.measure()
     notes = link_text(stand.link()), f"{ranks.GREEDY.label}: {found[ranks.GREEDY.label]}"
     little = measure_little(clock.device, clock.language, stand.shapes)
-    pictures = bars(found, clock.language), *timelines(found, clock.language)
+    pictures = bars(found, clock.language, "longer stage"), *timelines(found, clock.language)
     return Observed(verdicts(found, little), pictures, notes)
 
 
@@ -201,50 +195,20 @@ def verdicts(found: Mapping[str, Measured], little: Mapping[str, Measured]) -> d
     share = ranks.shorter(found)
     alone = ", ".join(f"{stage} {1e3 * seconds:.3g} ms" for stage, seconds in best.overlap.alone.items())
     told = f"{100 * share:.1f} % shorter: {best.variant.label} {best}; {end.variant.label} {1e3 * end.seconds:.3g} ms; alone: {alone}"
-    result = {SHORTER: (_verdict(share >= LEAST), told)}
+    result = {SHORTER: (verdict(share >= LEAST), told)}
     shares = [ranks.hidden(each) for each in (little, found)]
     text = f"{shares[0]:.2f} of the all-reduce hidden with {ranks.LITTLE} tokens, {shares[1]:.2f} with {ranks.TOKENS}"
-    result[WORK] = _verdict(shares[0] < shares[1]), text
+    result[WORK] = verdict(shares[0] < shares[1]), text
     each = found[ranks.EACH.label]
-    for claim, variant in (
-        (POINTS, ranks.WAITS),
-        (IN_ORDER, ranks.SAME),
-        (LARGE, ranks.SMALL),
-    ):
-        broken = found[variant.label]
-        is_broken = broken.overlap.hidden < each.overlap.hidden / 2
-        result[claim] = _verdict(is_broken), f"{variant.label}: {broken}; {each.variant.label}: {each}"
-    return result
-
-
-def _verdict(holds: bool) -> str:
-    return HELD if holds else REFUTED
-
-
-def title_of(label: str, language: Language) -> str:
-    """Return what stands over a time line."""
-    return f"Measured, {language_name(language)}, {label}"
+    return result | broken(found, each, {POINTS: ranks.WAITS, IN_ORDER: ranks.SAME, LARGE: ranks.SMALL})
 
 
 def timelines(found: Mapping[str, Measured], language: Language) -> tuple[Picture, ...]:
     """Return when each rank computed and added up, at the end, at once and in two ways that break it."""
     shown = (ranks.END, ranks.EACH, ranks.EACH_COPIES, ranks.WAITS, ranks.GREEDY)
     return tuple(
-        Timeline(
-            title_of(f"{each.label}: {found[each.label].overlap}", language),
-            "ms",
-            found[each.label].spans,
-            1e3,
-        )
+        timeline(f"{each.label}: {found[each.label].overlap}", language, found[each.label].spans)
         for each in shown
-    )
-
-
-def bars(found: Mapping[str, Measured], language: Language) -> Picture:
-    """Return how close each way comes to its longer stage alone."""
-    each = tuple(Bar(label, {language: one.overlap.of_ideal}) for label, one in found.items())
-    return Bars(
-        f"{language_name(language)}: the longer stage alone over the whole: 1 is ideal", "1", each, 1.0
     )
 
 
@@ -260,7 +224,7 @@ EXPERIMENT = Experiment(
             "both ranks end with the same bits, those of a sum in float32 rounded once", has_same_bits
         ),
     ),
-    claims=tuple(Claim(text, source, lambda rows: (NEEDS_GPU, NEEDED)) for text, source in CLAIMS.items()),
+    claims=tuple(Claim(text, source, needs_gpu(NEEDED)) for text, source in CLAIMS.items()),
     derived=(
         Derived(READ, "sectors", lambda record: crossing(record, "load")),
         Derived(WRITTEN, "sectors", lambda record: crossing(record, "store")),

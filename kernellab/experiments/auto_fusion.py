@@ -8,7 +8,16 @@ from kernellab.catalog import kernel
 from kernellab.catalog import problem as find_problem
 from kernellab.compile import cache
 from kernellab.experiments import generated
-from kernellab.experiments.common import SECTOR, WRITE_UP, all_right, bytes_of, has_time, number, time_over
+from kernellab.experiments.common import (
+    SECTOR,
+    WRITE_UP,
+    all_right,
+    bytes_of,
+    has_time,
+    needs_gpu,
+    number,
+    time_over,
+)
 from kernellab.experiments.experiment import (
     HELD,
     NEEDS_GPU,
@@ -182,7 +191,7 @@ EXPERIMENT = Experiment(
             Claim(
                 f"{tool.name}: a kernel by hand is faster",
                 WRITE_UP,
-                lambda rows: (NEEDS_GPU, "CuPy or Numba must launch it; answer, shape and dtype come first"),
+                needs_gpu("CuPy or Numba must launch it; answer, shape and dtype come first"),
                 tool.timed,
             )
             for tool in TOOLS

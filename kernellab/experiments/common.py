@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kernellab.experiments.experiment import Derived, Found, Rows
+from kernellab.experiments.experiment import HELD, NEEDS_GPU, REFUTED, Derived, Found, Rows
 
 if TYPE_CHECKING:
     from kernellab.emulator.summary import Line
@@ -29,6 +29,16 @@ LOOP_LANES = Derived(
 )
 WRONG_ELEMENTS = Derived("wrong_elements", "elements", lambda record: float(wrong_elements(record)), "")
 SECTOR = 32
+
+
+def verdict(holds: bool) -> str:
+    """Return what is said of a claim."""
+    return HELD if holds else REFUTED
+
+
+def needs_gpu(what: str) -> Callable[[Rows], tuple[str, str]]:
+    """Return the judge of what only a GPU can say."""
+    return lambda rows: (NEEDS_GPU, what)
 
 
 def counted(record: Record, name: str) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,11 +10,8 @@ import numpy as np
 from kernellab.api import apply
 from kernellab.catalog import kernel
 from kernellab.checks import HOPPER
-from kernellab.experiments.common import all_right, bytes_of, number
+from kernellab.experiments.common import all_right, bytes_of, needs_gpu, number, verdict
 from kernellab.experiments.experiment import (
-    HELD,
-    NEEDS_GPU,
-    REFUTED,
     Claim,
     Column,
     Derived,
@@ -82,11 +79,6 @@ def each_counts(rows: Rows) -> Found:
     )
 
 
-def needs_gpu(what: str) -> Callable[[Rows], tuple[str, str]]:
-    """Return the judge of what only a GPU can say."""
-    return lambda rows: (NEEDS_GPU, what)
-
-
 FASTER = f"a graph of {COUNT} small kernels is at least {BAR} times as fast as launching them one by one"
 COSTLY = "small kernels wait for the host: launching takes longer than running them"
 LONGER = "the longer the kernels, the less a graph gives"
@@ -123,17 +115,13 @@ def verdicts(found: Sequence[Launched]) -> dict[str, tuple[str, str]]:
     host = small.host_seconds[small.fastest]
     gains = ", ".join(f"{one.gain(one.fastest):.2f} x at {one.n}" for one in found)
     return {
-        FASTER: (_verdict(gain >= BAR), f"{gain:.2f} x, against {small.fastest}; {times}"),
+        FASTER: (verdict(gain >= BAR), f"{gain:.2f} x, against {small.fastest}; {times}"),
         COSTLY: (
-            _verdict(host > each),
+            verdict(host > each),
             f"{microseconds(host)} us of the host a launch, {microseconds(each)} us a kernel in the graph",
         ),
-        LONGER: (_verdict(large.gain(large.fastest) < gain), f"{gains} elements"),
+        LONGER: (verdict(large.gain(large.fastest) < gain), f"{gains} elements"),
     }
-
-
-def _verdict(holds: bool) -> str:
-    return HELD if holds else REFUTED
 
 
 EXPERIMENT = Experiment(

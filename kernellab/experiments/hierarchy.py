@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from kernellab.catalog import kernel, reread
 from kernellab.experiments import levels
-from kernellab.experiments.common import SECTOR, WRITE_UP, all_right, number
+from kernellab.experiments.common import SECTOR, WRITE_UP, all_right, needs_gpu, number
 from kernellab.experiments.experiment import (
     HELD,
-    NEEDS_GPU,
     REFUTED,
     Claim,
     Column,
@@ -183,8 +182,8 @@ EXPERIMENT = Experiment(
         Expectation("a step of a walk is no more than seven instructions", a_step_is_short),
     ),
     claims=(
-        Claim(ORDER, WRITE_UP, lambda rows: (NEEDS_GPU, COST)),
-        Claim(GLOBAL, WRITE_UP, lambda rows: (NEEDS_GPU, COST)),
+        Claim(ORDER, WRITE_UP, needs_gpu(COST)),
+        Claim(GLOBAL, WRITE_UP, needs_gpu(COST)),
     ),
     observe=observe,
     lessons=(

@@ -11,10 +11,9 @@ import numpy as np
 
 from kernellab.catalog import kernel
 from kernellab.devices import device as find_device
-from kernellab.experiments.common import WRITE_UP, all_right, bytes_of, number
+from kernellab.experiments.common import WRITE_UP, all_right, bytes_of, needs_gpu, number
 from kernellab.experiments.experiment import (
     HELD,
-    NEEDS_GPU,
     REFUTED,
     Claim,
     Column,
@@ -339,7 +338,7 @@ EXPERIMENT = Experiment(
         Claim(
             ENOUGH,
             'Kalamkar et al., "A Study of BFLOAT16 for Deep Learning Training" (2019)',
-            lambda rows: (NEEDS_GPU, "a run of its own, left to a GPU"),
+            needs_gpu("a run of its own, left to a GPU"),
         ),
     ),
     pictures=pictures,

@@ -11,11 +11,12 @@ import numpy as np
 from kernellab.catalog import kernel as find_kernel
 from kernellab.devices.gpu_pipeline import Pass, Pipeline, Way, page_locked
 from kernellab.errors import MismatchError
+from kernellab.experiments.ways import Measured, in_turn
 from kernellab.kernel import Language
 from kernellab.pipeline import Work, cut
 from kernellab.plan import bind
 from kernellab.problem import Array
-from kernellab.timeline import STAGES, Overlap, Span
+from kernellab.timeline import STAGES
 from kernellab.verify import verify
 
 KERNEL = "uneven_work/unsorted"
@@ -81,31 +82,6 @@ ALL = (*GOOD, *BROKEN, STAGED)
 def best_of(found: Mapping[str, Measured]) -> Measured:
     """Return the fastest way that nothing breaks."""
     return min((found[each.label] for each in GOOD), key=lambda one: one.overlap.seconds)
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What a way took.
-
-    Attributes
-    ----------
-    variant : Variant
-    samples : tuple of float
-        Seconds of each round.
-    overlap : Overlap
-        Of the medians.
-    spans : tuple of Span
-        Of the last round.
-    """
-
-    variant: Variant
-    samples: tuple[float, ...]
-    overlap: Overlap
-    spans: tuple[Span, ...]
-
-    def __str__(self) -> str:
-        reason = f": {self.variant.reason}" if self.variant.reason else ""
-        return f"{1e3 * self.overlap.seconds:.2f} ms, {self.overlap}{reason}"
 
 
 class Stand:
@@ -180,21 +156,10 @@ class Stand:
             **{stage: lambda stage=stage: alone.run((stage,)) for stage in STAGES},  # type: ignore[misc]
             **{label: pipeline.run for label, pipeline in pipelines.items()},
         }
-        passes: dict[str, list[Pass]] = {name: [] for name in works}
-        for round_number in range(rounds):
-            for name in list(works) if round_number % 2 == 0 else reversed(list(works)):
-                passes[name].append(works[name]())
+        turns = in_turn(works, rounds)
         self._check(pipelines, expected)
-        samples = {name: tuple(each.seconds for each in found) for name, found in passes.items()}
-        medians = {name: float(np.median(each)) for name, each in samples.items()}
-        stages = {stage: medians[stage] for stage in STAGES}
-        return {
-            variant.label: Measured(
-                variant, samples[variant.label], Overlap(medians[variant.label], stages),
-                passes[variant.label][-1].spans,
-            )
-            for variant in variants
-        }  # fmt: skip
+        stages = {stage: turns.median(stage) for stage in STAGES}
+        return {variant.label: turns.measured(Measured, variant, stages) for variant in variants}
 
     def _verified(self, pipeline: Pipeline) -> Array:
         """Return an answer of which a sample was found right by NumPy."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kernellab.experiments.common import WRITE_UP
-from kernellab.experiments.experiment import HELD, NEEDS_GPU, REFUTED, Claim, Point
+from kernellab.experiments.common import WRITE_UP, needs_gpu
+from kernellab.experiments.experiment import HELD, REFUTED, Claim, Point
 
 if TYPE_CHECKING:
     from kernellab.experiments.clocked import GpuClock
@@ -44,4 +44,4 @@ class Pitfall:
 
     def claim(self) -> Claim:
         """Return it as a claim, which a GPU judges."""
-        return Claim(self.text, self.source, lambda rows: (NEEDS_GPU, self.known), self.timed)
+        return Claim(self.text, self.source, needs_gpu(self.known), self.timed)

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from kernellab.catalog.all_reduce import SHAPE
-from kernellab.devices.gpu_pipeline import Pass
 from kernellab.devices.gpu_ranks import longest, together
 from kernellab.errors import MismatchError
+from kernellab.experiments import ways
 from kernellab.experiments.iteration import Iteration
 from kernellab.experiments.layers import Layers, Shape, Way
 from kernellab.kernel import Language
-from kernellab.timeline import Overlap, Span
 
 LAYERS, SIDE, TOKENS, ROUNDS = 8, 4096, 4096, 9
 LITTLE = 512
@@ -64,34 +63,10 @@ ENDS, EACHS, BROKEN = (END, END_COPIES), (EACH, EACH_COPIES), (SAME, WAITS, SMAL
 ALL = (*ENDS, *EACHS, *BROKEN)
 
 
-@dataclass(frozen=True)
-class Measured:
-    """What a way took.
+class Measured(ways.Measured):
+    """What a way took: of the rank that took longer; spans are each rank's by its own clock."""
 
-    Attributes
-    ----------
-    variant : Variant
-    samples : tuple of float
-        Seconds of each round, of the rank that took longer.
-    overlap : Overlap
-        Of the medians.
-    spans : tuple of Span
-        Of the last round, each rank's by its own clock.
-    """
-
-    variant: Variant
-    samples: tuple[float, ...]
-    overlap: Overlap
-    spans: tuple[Span, ...]
-
-    @property
-    def seconds(self) -> float:
-        """The median."""
-        return self.overlap.seconds
-
-    def __str__(self) -> str:
-        reason = f": {self.variant.reason}" if self.variant.reason else ""
-        return f"{1e3 * self.seconds:.3g} ms, {self.overlap}{reason}"
+    digits = ".3g"
 
 
 Found = Mapping[str, Measured]
@@ -158,18 +133,12 @@ class Stand:
         alone = {each.way.mover: self.iteration(each.way, computes=False) for each in ENDS}
         works = {COMPUTE: self._products_alone(), **alone, **iterations}
         self._check(iterations)
-        passes: dict[str, list[Pass]] = {name: [] for name in works}
-        for round_number in range(rounds):
-            for name in list(works) if round_number % 2 == 0 else reversed(list(works)):
-                passes[name].append(works[name].run())
+        turns = ways.in_turn({name: each.run for name, each in works.items()}, rounds)
         self._check(iterations)
-        samples = {name: tuple(each.seconds for each in found) for name, found in passes.items()}
-        medians = {name: float(np.median(each)) for name, each in samples.items()}
 
         def measured(variant: Variant) -> Measured:
-            stages = {COMPUTE: medians[COMPUTE], REDUCE: medians[variant.way.mover]}
-            overlap = Overlap(medians[variant.label], stages)
-            return Measured(variant, samples[variant.label], overlap, passes[variant.label][-1].spans)
+            stages = {COMPUTE: turns.median(COMPUTE), REDUCE: turns.median(variant.way.mover)}
+            return turns.measured(Measured, variant, stages)
 
         return {each.label: measured(each) for each in variants}
 

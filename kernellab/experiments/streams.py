@@ -9,11 +9,8 @@ import numpy as np
 
 from kernellab.catalog import kernel
 from kernellab.experiments import overlap
-from kernellab.experiments.common import WRITE_UP, all_right, number
+from kernellab.experiments.common import WRITE_UP, all_right, needs_gpu, number, verdict
 from kernellab.experiments.experiment import (
-    HELD,
-    NEEDS_GPU,
-    REFUTED,
     Claim,
     Column,
     Expectation,
@@ -24,16 +21,16 @@ from kernellab.experiments.experiment import (
     Rows,
     Sweep,
 )
-from kernellab.experiments.picture import Bar, Bars, Picture, Timeline
+from kernellab.experiments.picture import Picture, Timeline
+from kernellab.experiments.ways import IN_ORDER, POINTS, WORK, bars, broken, timeline
 from kernellab.kernel import Language
 from kernellab.pipeline import parts, pipeline
 from kernellab.problem import Array, Case
-from kernellab.report.numbers import language_name
-from kernellab.timeline import STAGES, Span, scheduled
+from kernellab.timeline import STAGES, scheduled
 
 if TYPE_CHECKING:
     from kernellab.experiments.clocked import GpuClock
-    from kernellab.experiments.overlap import Measured
+    from kernellab.experiments.ways import Measured
 
 KERNEL = kernel("uneven_work/unsorted")
 SMALL = Case("2 Ki elements", {"n": 2**11})
@@ -96,17 +93,9 @@ def answers_agree(rows: Rows) -> Found:
     return wrong == 0, f"{wrong} of {first.size} elements differ in {tried} chunks"
 
 
-def needs_gpu(what: str) -> Callable[[Rows], tuple[str, str]]:
-    """Return the judge of what only a GPU can say."""
-    return lambda rows: (NEEDS_GPU, what)
-
-
 HIDES = "several streams hide the copies behind the kernel: the longest stage decides"
 PINNED = "overlap needs pinned memory"
-WORK = "overlap needs enough work"
-POINTS = "overlap needs few synchronisation points"
 DEFAULTS = "kernels on the default stream overlap with no other stream"
-IN_ORDER = "what is on one stream runs in order"
 STAGES_NEEDED = "copies run beside kernels on hardware of their own: it takes a GPU's clock to see it"
 
 
@@ -116,13 +105,14 @@ def observe(clock: GpuClock) -> Observed:
         stand = overlap.Stand(clock.device, clock.language, *WATCHED)
         stand.set_steps(WATCHED_STEPS)
         good = overlap.GOOD[STREAMS_SHOWN]
-        return Observed({}, (_timeline(good.label, clock.language, stand.pipeline(good).run().spans),))
+        return Observed({}, (timeline(good.label, clock.language, stand.pipeline(good).run().spans),))
     stand = overlap.Stand(clock.device, clock.language)
     little = stand.measure((overlap.ONE, overlap.GOOD[STREAMS_SHOWN]))
     stand.balance()
     found = stand.measure()
     return Observed(
-        verdicts(found, little), (_bars(found, clock.language), *timelines(found, clock.language))
+        verdicts(found, little),
+        (bars(found, clock.language, "longest stage"), *timelines(found, clock.language)),
     )
 
 
@@ -150,27 +140,24 @@ def verdicts(found: Mapping[str, Measured], little: Mapping[str, Measured]) -> d
         if each.label in found
     )
     hides = f"{best.variant.label}: {best}; of the ideal: {streams}; alone, in ms: {alone}"
-    result = {HIDES: (_verdict(best.overlap.of_ideal >= BAR), hides)}
-    for text, variant in (
-        (PINNED, overlap.PAGEABLE),
-        (POINTS, overlap.SYNCHRONISED),
-        (DEFAULTS, overlap.DEFAULT),
-        (IN_ORDER, overlap.ONE),
-    ):
-        broken = found[variant.label]
-        is_broken = broken.overlap.hidden < best.overlap.hidden / 2
-        result[text] = _verdict(is_broken), f"{variant.label}: {broken}; {best.variant.label}: {best}"
+    result = {HIDES: (verdict(best.overlap.of_ideal >= BAR), hides)}
+    result |= broken(
+        found,
+        best,
+        {
+            PINNED: overlap.PAGEABLE,
+            POINTS: overlap.SYNCHRONISED,
+            DEFAULTS: overlap.DEFAULT,
+            IN_ORDER: overlap.ONE,
+        },
+    )
     gains = [
         each[overlap.ONE.label].overlap.seconds / each[overlap.GOOD[STREAMS_SHOWN].label].overlap.seconds
         for each in (little, found)
     ]
     text = f"{gains[0]:.2f} x one stream's speed with one step an element, {gains[1]:.2f} x with enough"
-    result[WORK] = _verdict(gains[0] < gains[1]), text
+    result[WORK] = verdict(gains[0] < gains[1]), text
     return result
-
-
-def _verdict(holds: bool) -> str:
-    return HELD if holds else REFUTED
 
 
 def timelines(found: Mapping[str, Measured], language: Language) -> tuple[Picture, ...]:
@@ -182,19 +169,9 @@ def timelines(found: Mapping[str, Measured], language: Language) -> tuple[Pictur
         overlap.DEFAULT.label,
     )
     return tuple(
-        _timeline(f"{label}: {found[label].overlap}", language, found[label].spans)
+        timeline(f"{label}: {found[label].overlap}", language, found[label].spans)
         for label in dict.fromkeys(labels)
     )
-
-
-def _timeline(label: str, language: Language, spans: tuple[Span, ...]) -> Picture:
-    return Timeline(f"Measured, {language_name(language)}, {label}", "ms", spans, 1e3)
-
-
-def _bars(found: Mapping[str, Measured], language: str) -> Picture:
-    bars = tuple(Bar(label, {language: each.overlap.of_ideal}) for label, each in found.items())
-    title = f"{language_name(language)}: the longest stage alone over the whole: 1 is ideal"
-    return Bars(title, "1", bars, 1.0)
 
 
 def pictures(rows: Mapping[str, Rows]) -> tuple[Picture, ...]:

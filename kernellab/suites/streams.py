@@ -10,9 +10,10 @@ from kernellab import catalog
 from kernellab.errors import LabError
 from kernellab.experiments import graphs, launches, overlap
 from kernellab.experiments.launches import COUNT, GRAPH, PREPARED, USUAL, Launched, microseconds
-from kernellab.experiments.overlap import ALL, CHUNKS, GOOD, ONE, Measured, Stand
+from kernellab.experiments.overlap import ALL, CHUNKS, GOOD, ONE, Stand
 from kernellab.experiments.picture import Picture
 from kernellab.experiments.streams import BAR, timelines
+from kernellab.experiments.ways import Measured
 from kernellab.kernel import LANGUAGES, Language
 from kernellab.report.numbers import language_name
 from kernellab.results import Results, Shown
