@@ -137,10 +137,11 @@ def of(rows: Rows, heat: Heat) -> Rows:
 
 def summary(heat: Heat, rows: Rows) -> dict[str, Any]:
     """Return a row of the table."""
-    twin = ours(rows, "numba")
+    first = ours(rows)
+    twin = ours([row for row in rows if first and row["kernel"] == first["kernel"]], "numba")
     return {
         "what": heat.label,
-        **beside(ours(rows), best_peer(rows)),
+        **beside(first, best_peer(rows)),
         "twin_of_copy": twin["fraction_of_copy"] if twin else None,
     }
 

@@ -8,9 +8,9 @@
 // teaches   Bytes over time is what arithmetic takes from registers: issued multiply-adds times three operands.
 //           The registers are two banks, which give a word a lane and clock each: of three operands two are in
 //           one bank, so that a multiply-add takes two clocks, unless the one before leaves it an operand in the
-//           reuse cache. Here SUMS in a row take the same two factors: SUMS + 1 clocks, so 4 sums reach 0.80 of
-//           the most, and 16 sums 0.94. With one sum and one warp each waits for the one before: the time is
-//           then the latency of an instruction.
+//           reuse cache. Here SUMS in a row take the same two factors: the more, the fewer clocks go to that.
+//           With one sum and one warp each waits for the one before: the time is then the latency of an
+//           instruction.
 // source    Huerta et al., "Analyzing Modern NVIDIA GPU cores", 2025
 
 #ifndef TILE

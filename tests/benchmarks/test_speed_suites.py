@@ -44,6 +44,20 @@ def timed(problem: str, workload: str, seconds: float, **more: object) -> dict:
 
 
 # -- memory
+def test_a_twin_stands_beside_its_own_rung_or_nowhere() -> None:
+    heat = memory.Heat("scale", {"n": 2**28})
+    rows = [
+        timed("scale", "scale/unrolled cuda-c", 1.0),
+        timed("scale", "scale/vectorised cuda-c", 1.25),
+        timed("scale", "scale/vectorised numba", 1.6),
+    ]
+    assert memory.summary(heat, rows)["rung"] == "unrolled"
+    assert memory.summary(heat, rows)["twin_of_copy"] is None
+    rows[1]["seconds"] = 0.8
+    assert memory.summary(heat, rows)["rung"] == "vectorised"
+    assert memory.summary(heat, rows)["twin_of_copy"] == 1 / 1.6
+
+
 def test_memory_times_the_best_rungs_beside_peers(tmp_path: Path) -> None:
     chosen = (
         memory.Heat("scale", {"n": 4096}),
