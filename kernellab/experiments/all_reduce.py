@@ -69,7 +69,7 @@ def touches(line: Line, array: str) -> str:
     code = re.split("//|#", line.text)[0]
     if not line.sectors or not re.search(rf"\b{array}\b", code):
         return ""
-    is_store = re.search(rf"\b(?:drain|store)\({array},|\b{array}\)?\[[^]]*\] = ", code)
+    is_store = re.search(rf"\bstore\({array},|\b{array}\)?\[[^]]*\] = ", code)
     return "store" if is_store else "load"
 
 
